@@ -1,0 +1,17 @@
+"""Options and hypothesis profiles shared by all tests."""
+
+import pytest
+from hypothesis import settings
+
+# The same examples on every run: a failure in CI belongs to the change, never to the day's random seed.
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
+# Looking for what the fixed examples miss: fresh seeds, and the line that reproduces a failure.
+settings.register_profile("long", deadline=None, max_examples=2000, print_blob=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="random-program tests draw many fresh examples instead of a few fixed ones")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("long" if config.getoption("--long") else "ci")
