@@ -1,0 +1,88 @@
+"""Every option of functx and its environment variable, in one table.
+
+The current configuration is a context variable, so threads and tasks do not disturb each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import Any
+
+
+def _option(env: str, default: Any, parse: Any, help: str) -> Any:
+    return dataclasses.field(default=default, metadata={"env": env, "parse": parse, "help": help})
+
+
+def _flag(text: str) -> bool:
+    return text.strip().lower() not in ("", "0", "false", "no", "off")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """One value per option; see :func:`describe` for the table."""
+
+    debug: int = _option("FUNCTX_DEBUG", 0, int, "1: passes and compilations, 2: + graphs between passes, 3: + type checks, 4: + sources")
+    dump: str | None = _option("FUNCTX_DUMP", None, str, "directory that receives the graph after every pass and the generated sources")
+    fuel: int | None = _option("FUNCTX_FUEL", None, int, "run only the first N graph passes of the process (for bisecting)")
+    backend: str = _option("FUNCTX_BACKEND", "auto", str, "backend of jit: auto, cpp, reference")
+    cxx: str = _option("FUNCTX_CXX", "", str, "C++ compiler; empty: $CXX, then c++, g++, clang++")
+    compile_timeout: float = _option("FUNCTX_COMPILE_TIMEOUT", 120.0, float, "seconds after which a compilation is given up")
+    parallel_threshold: int = _option(
+        "FUNCTX_PARALLEL_THRESHOLD", 32768, int, "elements above which a kernel runs on several threads (measured: docs/measurements.md)"
+    )
+    full_traceback: bool = _option("FUNCTX_FULL_TRACEBACK", False, _flag, "keep functx's own frames in tracebacks")
+    disable_jit: bool = _option("FUNCTX_DISABLE_JIT", False, _flag, "run jitted functions as plain Python")
+
+    @classmethod
+    def from_environment(cls) -> Config:
+        """Defaults overridden by environment variables; a value that does not parse raises ValueError naming the variable."""
+        values = {}
+        for field in dataclasses.fields(cls):
+            text = os.environ.get(field.metadata["env"])
+            if text is None:
+                continue
+            try:
+                values[field.name] = field.metadata["parse"](text)
+            except ValueError as error:
+                raise ValueError(f"{field.metadata['env']}={text!r}: {error}") from None
+        return cls(**values)
+
+
+_current: contextvars.ContextVar[Config | None] = contextvars.ContextVar("functx_config", default=None)
+_from_environment: Config | None = None
+
+
+def current() -> Config:
+    """The configuration in force here."""
+    global _from_environment
+    config = _current.get()
+    if config is not None:
+        return config
+    if _from_environment is None:
+        _from_environment = Config.from_environment()
+    return _from_environment
+
+
+@contextlib.contextmanager
+def options(**changes: Any) -> Iterator[Config]:
+    """Change options inside a ``with`` block, for this thread or task only.
+
+    >>> with options(debug=0) as config:
+    ...     config.debug
+    0
+    """
+    config = dataclasses.replace(current(), **changes)
+    token = _current.set(config)
+    try:
+        yield config
+    finally:
+        _current.reset(token)
+
+
+def describe() -> str:
+    """The table of options: name, environment variable, default, meaning."""
+    return "\n".join(f"{f.name:20} {f.metadata['env']:28} {f.default!s:8} {f.metadata['help']}" for f in dataclasses.fields(Config))

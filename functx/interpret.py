@@ -1,0 +1,73 @@
+"""Evaluation of a graph, equation by equation, with the primitives' reference implementations. This is the definition of a graph's
+meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError
+from functx.ir import Atom, Eqn, Graph, Literal, Var
+from functx.util import zip_strict
+
+
+def eval_graph(graph: Graph, args: Sequence[Any], known: Mapping[Var, Any] | None = None) -> list[Any]:
+    """Evaluate ``graph`` on arrays.
+
+    Args:
+      args: one array (or NumPy scalar) per input.
+      known: values of variables computed before; their equations are not run again.
+
+    Results may be views of the arguments, of constants or of each other; who hands them out copies.
+    """
+    env: dict[Var, Any] = dict(zip_strict(graph.in_vars, args))
+    env.update(graph.consts)
+    if known:
+        env.update(known)
+    last_use = _last_use(graph)
+    for i, eqn in enumerate(graph.eqns):
+        if not all(v in env for v in eqn.outputs):
+            env.update(zip_strict(eqn.outputs, eval_eqn(eqn, env)))
+        for var in last_use.get(i, ()):
+            env.pop(var, None)
+    return [value_of(env, atom) for atom in graph.out_atoms]
+
+
+def eval_eqn(eqn: Eqn, env: Mapping[Var, Any]) -> Sequence[Any]:
+    """Run one equation. Errors gain the user's line."""
+    arrays = [value_of(env, atom) for atom in eqn.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            return eqn.primitive.evaluate(arrays, eqn.params)
+    except (IndexError, OverflowError) as error:
+        raise located(error, eqn) from None
+
+
+def value_of(env: Mapping[Var, Any], atom: Atom) -> Any:
+    """The value of an atom."""
+    return atom.value if isinstance(atom, Literal) else env[atom]
+
+
+def located(error: Exception, eqn: Eqn) -> Exception:
+    """The error of one equation as functx's own class, with the user's line."""
+    if isinstance(error, FunctxError) and error.where:
+        return error
+    kind = IndexOutOfBoundsError if isinstance(error, IndexError) else IntegerOverflowError
+    what = error.what if isinstance(error, FunctxError) else str(error)
+    return kind(what, where=eqn.source.describe() if eqn.source else None)
+
+
+def _last_use(graph: Graph) -> dict[int, list[Var]]:
+    """Which variables die after each equation, so that evaluation does not hold every intermediate array."""
+    keep = {atom for atom in graph.out_atoms if isinstance(atom, Var)}
+    seen: set[Var] = set()
+    dead: dict[int, list[Var]] = {}
+    for i in range(len(graph.eqns) - 1, -1, -1):
+        for atom in (*graph.eqns[i].inputs, *graph.eqns[i].outputs):
+            if isinstance(atom, Var) and atom not in seen and atom not in keep:
+                seen.add(atom)
+                dead.setdefault(i, []).append(atom)
+    return dead

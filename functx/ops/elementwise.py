@@ -1,0 +1,148 @@
+"""Elementwise primitives: one paragraph each. Operands have one shape and one dtype; functx.numpy broadcasts and converts before.
+
+Partials follow the kink table (abs'(0) = 0, sign' = 0, ties of max and min by their ``tie`` parameter). The reverse and forward passes
+multiply
+cotangents and tangents with partials by ``mul_zero``, so that an infinite partial in a branch that was not selected does no harm; partials
+that are products use it inside too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functx.dtypes import is_inexact
+from functx.errors import IntegerOverflowError
+from functx.ir import Atom
+from functx.ops.families import elementwise, same_dtype, to_bool
+from functx.primitive import Emitter
+
+
+def _mul_zero(x: Any, y: Any) -> Any:
+    return np.where((x == 0) | (y == 0), np.zeros((), x.dtype), x * y)
+
+
+def _logistic(x: Any) -> Any:
+    one = x.dtype.type(1)
+    return one / (one + np.exp(-x))
+
+
+add = elementwise("add", np.add, (1, 1), linear=(0, 1))
+
+sub = elementwise("sub", np.subtract, (1, -1), linear=(0, 1))
+
+neg = elementwise("neg", np.negative, (-1,), linear=(0,))
+
+mul = elementwise("mul", np.multiply, (lambda b, out, x, y: y, lambda b, out, x, y: x), linear=(0, 1), bilinear=True)
+
+# Zero times anything, inf and NaN included, is zero. Bilinear, and its own transpose in both operands: never a select on a cotangent's
+# value, which would lose second derivatives.
+mul_zero = elementwise("mul_zero", _mul_zero, (lambda b, out, x, y: y, lambda b, out, x, y: x), linear=(0, 1), bilinear=True)
+
+div = elementwise(
+    "div",
+    np.divide,
+    (lambda b, out, x, y: b.div(b.full_like(y, 1), y), lambda b, out, x, y: b.neg(b.div(out, y))),
+    linear=(0,),
+    bilinear=True,
+)
+
+sign = elementwise("sign", np.sign)
+
+pow = elementwise(
+    "pow",
+    np.power,
+    (
+        lambda b, out, x, y: b.mul_zero(y, b.pow(x, b.sub(y, b.full_like(y, 1)))),
+        lambda b, out, x, y: b.mul_zero(out, b.log(x)),
+    ),
+    recompute="costly",
+)
+
+exp = elementwise("exp", np.exp, (lambda b, out, x: out,))
+
+log = elementwise("log", np.log, (lambda b, out, x: b.div(b.full_like(x, 1), x),))
+
+tanh = elementwise("tanh", np.tanh, (lambda b, out, x: b.sub(b.full_like(out, 1), b.mul(out, out)),))
+
+sin = elementwise("sin", np.sin, (lambda b, out, x: b.cos(x),))
+
+cos = elementwise("cos", np.cos, (lambda b, out, x: b.neg(b.sin(x)),))
+
+sqrt = elementwise("sqrt", np.sqrt, (lambda b, out, x: b.div(b.full_like(out, 0.5), out),))
+
+logistic = elementwise("logistic", _logistic, (lambda b, out, x: b.mul(out, b.sub(b.full_like(out, 1), out)),))
+
+abs = elementwise("abs", np.abs, (lambda b, out, x: b.sign(x),))
+
+
+def _share(beats: str, beats_or_ties: str, operand: int) -> Any:
+    """The part of the derivative that one operand of max or min gets: all where it wins, at ties as ``tie`` says."""
+
+    def partial(b: Emitter, out: Atom, x: Atom, y: Atom, *, tie: str) -> Atom:
+        mine, other = (x, y) if operand == 0 else (y, x)
+        dtype = out.aval.dtype
+        wins = b.convert(getattr(b, beats)(mine, other), dtype=dtype, checked=False)
+        if tie == "half":
+            not_worse = b.convert(getattr(b, beats_or_ties)(mine, other), dtype=dtype, checked=False)
+            return b.mul(b.full_like(out, 0.5), b.add(wins, not_worse))
+        if (tie == "first") == (operand == 0):
+            return b.convert(getattr(b, beats_or_ties)(mine, other), dtype=dtype, checked=False)
+        return wins
+
+    return partial
+
+
+def _tied(x: np.dtype, y: np.dtype, *, tie: str) -> np.dtype:
+    return same_dtype(x, y)
+
+
+max = elementwise("max", lambda x, y, *, tie: np.maximum(x, y), (_share("gt", "ge", 0), _share("gt", "ge", 1)), result=_tied)
+
+min = elementwise("min", lambda x, y, *, tie: np.minimum(x, y), (_share("lt", "le", 0), _share("lt", "le", 1)), result=_tied)
+
+eq = elementwise("eq", np.equal, result=to_bool)
+ne = elementwise("ne", np.not_equal, result=to_bool)
+lt = elementwise("lt", np.less, result=to_bool)
+le = elementwise("le", np.less_equal, result=to_bool)
+gt = elementwise("gt", np.greater, result=to_bool)
+ge = elementwise("ge", np.greater_equal, result=to_bool)
+
+# Bitwise on integers, logical on bool.
+and_ = elementwise("and_", np.bitwise_and)
+or_ = elementwise("or_", np.bitwise_or)
+not_ = elementwise("not_", np.invert)
+
+
+# select(pred, x, y): x where pred holds, else y.
+select = elementwise(
+    "select",
+    np.where,
+    result=lambda pred, x, y: same_dtype(x, y),
+    linear=(1, 2),
+    transpose={
+        1: lambda b, ct, pred, x, y: b.select(pred, ct, b.zeros_like(ct)),
+        2: lambda b, ct, pred, x, y: b.select(pred, b.zeros_like(ct), ct),
+    },
+)
+
+
+def _convert(x: Any, *, dtype: np.dtype, checked: bool) -> Any:
+    out = np.asarray(x).astype(dtype)
+    if checked and (out != x).any():
+        raise IntegerOverflowError(f"Python integer {int(np.asarray(x).max())} out of bounds for {dtype}")
+    return out
+
+
+# convert(x): x in another dtype. ``checked``: a Python int that does not fit raises OverflowError, as in NumPy.
+convert = elementwise(
+    "convert",
+    _convert,
+    result=lambda x, *, dtype, checked: dtype,
+    linear=(0,),
+    transpose={0: lambda b, ct, x, **_: b.convert(ct, dtype=x.aval.dtype, checked=False) if is_inexact(x.aval.dtype) else None},
+)
+
+# The identity, with derivative zero.
+stop_gradient = elementwise("stop_gradient", lambda x: x)

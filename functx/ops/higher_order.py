@@ -1,0 +1,221 @@
+"""Primitives with sub-graphs: call, checkpoint, custom_jvp, custom_vjp.
+
+Their rules receive the running interpreter as ``b.interpreter`` and apply its ``jvp``, ``vjp``, ``vmap`` and ``transpose`` to the
+sub-graphs.
+All are evaluated as their ``graph`` and replaced by it before a graph is compiled.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functx.errors import CustomRuleError
+from functx.interpret import eval_graph
+from functx.ir import AbstractArray, Atom, Graph
+from functx.primitive import Emitter, Primitive
+from functx.util import split_list
+
+# What stands for the rule inside a call of the same rule within its own fwd, bwd or jvp graph.
+SELF = "self"
+
+_remat_ids = itertools.count(1)
+
+
+def _evaluate(*arrays: Any, graph: Graph, **_: Any) -> Sequence[Any]:
+    return eval_graph(graph, arrays)
+
+
+def _out_types(*avals: AbstractArray, graph: Graph, **_: Any) -> Sequence[AbstractArray]:
+    return [AbstractArray(a.shape, a.dtype) for a in graph.out_avals]
+
+
+def _higher_order(name: str, **rules: Any) -> Primitive:
+    return Primitive(name, _evaluate, _out_types, family="higher-order", multiple=True, flops=_flops, **rules)
+
+
+def _flops(*avals: AbstractArray, graph: Graph, **_: Any) -> int:
+    return sum(e.primitive.flops(*(a.aval for a in e.inputs), **e.params) for e in graph.eqns)
+
+
+def _nonzero(tangents: Sequence[Atom | None]) -> tuple[list[bool], list[Atom]]:
+    return [t is not None for t in tangents], [t for t in tangents if t is not None]
+
+
+def _spread(present: Sequence[bool], values: Sequence[Any]) -> list[Any]:
+    """``values`` in the places where ``present``, None elsewhere."""
+    it = iter(values)
+    return [next(it) if p else None for p in present]
+
+
+def _apply_jvp(name: str) -> Callable[..., Any]:
+    """The forward-mode rule of a primitive that is just a wrapped graph: wrap the graph's jvp."""
+
+    def rule(b: Emitter, ins: Sequence[Atom], tangents: Sequence[Atom | None], *, graph: Graph, **params: Any) -> Any:
+        mask, given = _nonzero(tangents)
+        joint, out_mask = b.interpreter.jvp(graph, mask)
+        results = getattr(b, name)(*ins, *given, graph=joint, **params)
+        outs, out_tangents = split_list(results, len(graph.outputs))
+        return outs, _spread(out_mask, out_tangents)
+
+    return rule
+
+
+def _apply_batch(name: str) -> Callable[..., Any]:
+    """Likewise for vmap."""
+
+    def rule(b: Emitter, ins: Sequence[Atom], batched: Sequence[bool], size: Any, *, graph: Graph, **params: Any) -> Any:
+        mapped, out_batched = b.interpreter.vmap(graph, batched, size)
+        return getattr(b, name)(*ins, graph=mapped, **params), out_batched
+
+    return rule
+
+
+# call(*ins; graph, name): a nested jit. Differentiation sees through it.
+call = _higher_order(
+    "call",
+    joint_jvp=_apply_jvp("call"),
+    vjp=lambda b, ins, active, *, graph, name: b.interpreter.pullback(b, graph, ins, active),
+    batch=_apply_batch("call"),
+)
+
+
+def _checkpoint_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph, remat: int | None) -> Any:
+    """Keep the inputs only; the backward pass runs the body again, under a recomputation id that keeps CSE from undoing it."""
+    outs = b.checkpoint(*ins, graph=graph, remat=remat)
+
+    def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
+        mask, given = _nonzero(cts)
+        gradient, in_mask = b.interpreter.vjp(graph, active, mask)
+        return _spread(in_mask, b.checkpoint(*ins, *given, graph=gradient, remat=next(_remat_ids)))
+
+    return outs, pull
+
+
+# checkpoint(*ins; graph, remat): save the inputs, recompute the rest. ``remat`` marks a recomputation.
+checkpoint = _higher_order(
+    "checkpoint", joint_jvp=_apply_jvp("checkpoint"), vjp=_checkpoint_vjp, batch=_apply_batch("checkpoint"), recompute="never"
+)
+
+
+# --- custom rules -------------------------------------------------------------------------------------------------------------------------
+#
+# Operands are the arguments, then ``captures`` values that the functions close over. ``rule`` names the rule uniquely. The graphs of a
+# rule take
+# all operands. SELF in place of a rule's graphs means "as the enclosing equation of this rule": `resolve` puts the graphs in.
+
+
+def resolve(graph: Graph, rule: str, params: dict[str, Any]) -> Graph:
+    """Give the equations of ``rule`` inside one of its own graphs the full rule."""
+    eqns = []
+    for eqn in graph.eqns:
+        new = eqn.params
+        if new.get("rule") == rule and SELF in new.values():
+            new = params
+        else:
+            inner = {k: resolve(v, rule, params) for k, v in new.items() if isinstance(v, Graph)}
+            new = {**new, **inner} if inner else new
+        eqns.append(eqn if new is eqn.params else type(eqn)(eqn.primitive, eqn.inputs, new, eqn.outputs, eqn.source, eqn.mark, eqn.remat))
+    return graph.replace(eqns=tuple(eqns))
+
+
+def _check_captures(rule: str, active: Sequence[Any], captures: int) -> None:
+    if captures and any(active[len(active) - captures :]):
+        raise CustomRuleError(
+            f"the custom rule of {rule.split('#')[0]} closes over a value that is being differentiated",
+            why="its rule says nothing about the derivative with respect to that value",
+            fix="pass the value as an argument, or wrap it in functx.stop_gradient",
+        )
+
+
+def _custom_jvp_rule(
+    b: Emitter, ins: Sequence[Atom], tangents: Sequence[Atom | None], *, graph: Graph, jvp: Graph, rule: str, captures: int
+) -> Any:
+    """``jvp`` takes the operands and a tangent for every argument, and gives results and tangents."""
+    _check_captures(rule, [t is not None for t in tangents], captures)
+    params = {"graph": graph, "jvp": jvp, "rule": rule, "captures": captures}
+    arguments = len(ins) - captures
+    full = [b.zeros_like(x) if t is None else t for x, t in zip(ins[:arguments], tangents[:arguments], strict=True)]
+    results = b.inline(resolve(jvp, rule, params), [*ins, *full])
+    outs, out_tangents = split_list(results, len(graph.outputs))
+    return outs, out_tangents
+
+
+def _custom_jvp_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph, **params: Any) -> Any:
+    """Reverse mode by transposing the rule's tangent map."""
+    _check_captures(params["rule"], active, params["captures"])
+    jvp = resolve(params["jvp"], params["rule"], {"graph": graph, **params})
+    arguments = len(ins) - params["captures"]
+    outs = b.inline(jvp, [*ins, *map(b.zeros_like, ins[:arguments])])[: len(graph.outputs)]
+
+    def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
+        wanted = [*active[:arguments], *(False,) * params["captures"]]
+        tangent_map = jvp.replace(outputs=jvp.outputs[len(graph.outputs) :])
+        return b.interpreter.pull_linear(b, tangent_map, list(ins), wanted[:arguments], cts) + [None] * params["captures"]
+
+    return outs, pull
+
+
+def _custom_jvp_batch(b: Emitter, ins: Any, batched: Any, size: Any, *, graph: Graph, jvp: Graph, rule: str, captures: int) -> Any:
+    everywhere = [True] * len(graph.outputs)
+    arguments = list(batched[: len(batched) - captures])
+    mapped, _ = b.interpreter.vmap(graph, batched, size, everywhere)
+    if jvp != SELF:
+        jvp, _ = b.interpreter.vmap(jvp, [*batched, *arguments], size, [True] * len(jvp.outputs))
+    return b.custom_jvp(*ins, graph=mapped, jvp=jvp, rule=f"{rule}@{size}", captures=captures), everywhere
+
+
+custom_jvp = _higher_order("custom_jvp", joint_jvp=_custom_jvp_rule, vjp=_custom_jvp_vjp, batch=_custom_jvp_batch)
+
+
+def _custom_vjp_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph, fwd: Graph, bwd: Graph, **params: Any) -> Any:
+    """``fwd`` takes the operands and gives results and residuals; ``bwd`` takes captures, residuals and cotangents, and gives the
+    cotangents
+    of the arguments in ``positions``."""
+    _check_captures(params["rule"], active, params["captures"])
+    whole = {"graph": graph, "fwd": fwd, "bwd": bwd, **params}
+    results = b.inline(resolve(fwd, params["rule"], whole), ins)
+    outs, residuals = split_list(results, len(graph.outputs))
+    captured = ins[len(ins) - params["captures"] :]
+
+    def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
+        full = [b.zeros_like(o) if ct is None else ct for o, ct in zip(outs, cts, strict=True)]
+        given = b.inline(resolve(bwd, params["rule"], whole), [*captured, *residuals, *full])
+        in_cts: list[Atom | None] = [None] * len(ins)
+        for position, ct in zip(params["positions"], given, strict=True):
+            in_cts[position] = ct
+        return in_cts
+
+    return outs, pull
+
+
+def _custom_vjp_jvp(
+    b: Emitter, ins: Sequence[Atom], tangents: Sequence[Atom | None], *, graph: Graph, fwd: Graph, bwd: Graph, **params: Any
+) -> Any:
+    """Forward mode by transposing ``bwd``, which must be linear in its cotangents."""
+    _check_captures(params["rule"], [t is not None for t in tangents], params["captures"])
+    whole = {"graph": graph, "fwd": fwd, "bwd": bwd, **params}
+    results = b.inline(resolve(fwd, params["rule"], whole), ins)
+    outs, residuals = split_list(results, len(graph.outputs))
+    captured = ins[len(ins) - params["captures"] :]
+    given = [tangents[p] for p in params["positions"]]
+    out_tangents = b.interpreter.pull_linear(b, resolve(bwd, params["rule"], whole), [*captured, *residuals], [True] * len(outs), given)
+    return outs, out_tangents
+
+
+def _custom_vjp_batch(b: Emitter, ins: Any, batched: Any, size: Any, *, graph: Graph, fwd: Graph, bwd: Graph, **params: Any) -> Any:
+    """Map all three graphs; the cotangent of an argument that all lanes share is the sum over lanes."""
+    everywhere = [True] * len(graph.outputs)
+    mapped, _ = b.interpreter.vmap(graph, batched, size, everywhere)
+    if fwd != SELF:
+        residuals = len(fwd.outputs) - len(graph.outputs)
+        fwd, _ = b.interpreter.vmap(fwd, batched, size, [True] * len(fwd.outputs))
+        captured = list(batched[len(batched) - params["captures"] :])
+        bwd, _ = b.interpreter.vmap(bwd, [*captured, *[True] * residuals, *everywhere], size, [True] * len(bwd.outputs))
+        bwd = b.interpreter.sum_leading(bwd, [not batched[p] for p in params["positions"]])
+    params = {**params, "rule": f"{params['rule']}@{size}"}
+    return b.custom_vjp(*ins, graph=mapped, fwd=fwd, bwd=bwd, **params), everywhere
+
+
+custom_vjp = _higher_order("custom_vjp", joint_jvp=_custom_vjp_jvp, vjp=_custom_vjp_vjp, batch=_custom_vjp_batch)

@@ -1,0 +1,150 @@
+"""Primitives: rule slots, declared facts, the registry, and the emitter through which rules write equations.
+
+Each derivative is written once. An elementwise primitive gives partial derivatives, a (bi)linear one its transposes, a higher-order one its
+``jvp`` and ``vjp`` through the running interpreter; anything else gives ``jvp``, and reverse mode follows by transposing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from functx.errors import MissingRuleError
+from functx.ir import AbstractArray, Atom, GraphBuilder, Literal
+
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+@dataclass(eq=False, repr=False)
+class Primitive:
+    """An operation of the IR.
+
+    Rules (``b`` is an :class:`Emitter`; ``ins`` and ``outs`` are atoms):
+      impl(*arrays, **params): the reference implementation in NumPy.
+      type_rule(*avals, **params): the type, or tuple of types, of the results.
+      partials: per operand None (no derivative), a number, or ``f(b, out, *ins, **params)``.
+      transpose: ``{operand: f(b, ct, *ins, **params)}``, or ``f(b, ct, operand, *ins, **params)`` for any number of operands. Only the
+      types
+        of the operands it is asked for may be used, they being linear.
+      jvp(b, outs, ins, tangents, **params): tangents of the results (None: zero).
+      joint_jvp(b, ins, tangents, **params): results and their tangents at once; higher-order primitives only.
+      vjp(b, ins, active, **params): results and a pull-back ``pull(b, cts) -> cts of ins``; higher-order primitives only.
+      batch(b, ins, batched, size, **params): results and which of them are batched. Batch axes are always axis 0.
+
+    Facts:
+      family: elementwise, reduction, linear, indexing, contraction, higher-order, ...
+      linear: operands in which it is linear (jointly, unless ``bilinear``).
+      recompute: "cheap", "costly" or "never", for the partitioner.
+      views: the result can be a view of operand 0.
+      effect: must be kept and kept in order.
+      flops(*avals, **params): floating-point operations.
+    """
+
+    name: str
+    impl: Callable[..., Any]
+    type_rule: Callable[..., Any]
+    partials: Sequence[Any] | None = None
+    transpose: Mapping[int, Callable[..., Any]] | Callable[..., Any] | None = None
+    jvp: Callable[..., Any] | None = None
+    joint_jvp: Callable[..., Any] | None = None
+    vjp: Callable[..., Any] | None = None
+    batch: Callable[..., Any] | None = None
+    family: str = "other"
+    linear: Sequence[int] | Callable[[int], bool] = ()
+    bilinear: bool = False
+    recompute: str = "cheap"
+    views: bool = False
+    effect: bool = False
+    differentiable: bool = True
+    multiple: bool = False
+    flops: Callable[..., int] = field(default=lambda *avals, **params: avals[0].nbytes_hint // avals[0].dtype.itemsize if avals else 0)
+
+    def __post_init__(self) -> None:
+        if self.name in PRIMITIVES:
+            raise ValueError(f"a primitive named {self.name!r} exists already")
+        PRIMITIVES[self.name] = self
+
+    def out_avals(self, avals: Sequence[AbstractArray], params: Mapping[str, Any]) -> tuple[AbstractArray, ...]:
+        """The types of the results."""
+        out = self.type_rule(*avals, **params)
+        return tuple(out) if self.multiple else (out,)
+
+    def evaluate(self, arrays: Sequence[Any], params: Mapping[str, Any]) -> Sequence[Any]:
+        """The results by the reference implementation."""
+        out = self.impl(*arrays, **params)
+        return out if self.multiple else (out,)
+
+    def is_linear_in(self, operand: int) -> bool:
+        """Whether the result is linear in this operand, the other non-linear operands fixed."""
+        return self.linear(operand) if callable(self.linear) else operand in self.linear
+
+    def transposed(self, b: Emitter, ct: Atom, operand: int, ins: Sequence[Atom], params: Mapping[str, Any]) -> Atom | None:
+        """The cotangent of a linear operand."""
+        if callable(self.transpose):
+            return self.transpose(b, ct, operand, *ins, **params)
+        if self.transpose is None or operand not in self.transpose:
+            raise self.missing("transpose", f"operand {operand} of ")
+        return self.transpose[operand](b, ct, *ins, **params)
+
+    def missing(self, rule: str, of: str = "") -> MissingRuleError:
+        """The error for a rule that is not there, naming the file to edit."""
+        file = getattr(getattr(self.impl, "__code__", None), "co_filename", "the module that defines it")
+        return MissingRuleError(
+            f"no {rule} rule for {of}primitive '{self.name}'",
+            why="the primitive was registered without it",
+            fix=f"give Primitive('{self.name}', ..., {rule}=...) in {file}",
+        )
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Emitter(GraphBuilder):
+    """A graph builder with one method per primitive: ``b.mul(x, y)``, ``b.reshape(x, shape=(3,))``.
+
+    ``interpreter`` is the running transform. Rules of higher-order primitives call its ``jvp``, ``vjp`` and ``vmap`` on their sub-graphs.
+    """
+
+    def __init__(self, interpreter: Any = None) -> None:
+        super().__init__()
+        self.interpreter = interpreter
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        primitive = PRIMITIVES.get(name)
+        if primitive is None:
+            raise AttributeError(f"no primitive named {name!r}")
+
+        def emit(*inputs: Atom, **params: Any) -> Any:
+            outputs = self.bind(primitive, inputs, params)
+            return outputs if primitive.multiple else outputs[0]
+
+        return emit
+
+    def full(self, shape: tuple[Any, ...], value: Any, dtype: np.dtype) -> Atom:
+        """A constant of one value in every place."""
+        literal = Literal(value, dtype)
+        return self.broadcast(literal, shape=tuple(shape), dims=()) if shape else literal
+
+    def full_like(self, x: Atom, value: Any) -> Atom:
+        """A constant with the shape and dtype of ``x``."""
+        return self.full(x.aval.shape, value, x.aval.dtype)
+
+    def zeros_like(self, x: Atom) -> Atom:
+        """Zeros with the shape and dtype of ``x``."""
+        return self.full_like(x, 0)
+
+    def batched(self, x: Atom, is_batched: bool, size: Any) -> Atom:
+        """``x`` with a batch axis in front, broadcast if it has none."""
+        if is_batched:
+            return x
+        shape = x.aval.shape
+        return self.broadcast(x, shape=(size, *shape), dims=tuple(range(1, len(shape) + 1)))
+
+    def add_cotangents(self, a: Atom | None, c: Atom | None) -> Atom | None:
+        """Their sum, where None is zero."""
+        if a is None or c is None:
+            return c if a is None else a
+        return self.add(a, c)

@@ -1,0 +1,233 @@
+"""Shapes and symbolic dimensions. Every shape rule of every primitive goes through here.
+
+A dimension is an ``int`` or a :class:`Dim`, an integer expression over named sizes. sympy does the algebra and is imported when the first
+Dim is made, never on the way of programs with static shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from functx.errors import FunctxError
+from functx.util import zip_strict
+
+if TYPE_CHECKING:
+    import sympy
+
+    Size = int | "Dim"
+    Shape = tuple[Size, ...]
+
+
+class ShapeError(FunctxError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class Dim:
+    """A symbolic dimension: a named size, or an expression over such.
+
+    Args:
+      name: the symbol's name. The same name always means the same size.
+      hint: a typical size, for cost estimates.
+
+    >>> n = Dim("n")
+    >>> (n + 1) * 2 - n
+    Dim('n + 2')
+    >>> n + 1 - n
+    1
+    """
+
+    __slots__ = ("expr", "hint")
+
+    def __init__(self, name: str, *, hint: int = 256):
+        import sympy
+
+        self.expr = sympy.Symbol(name, integer=True, nonnegative=True)
+        self.hint = hint
+
+    @staticmethod
+    def _make(expr: sympy.Expr, hint: int) -> Size:
+        import sympy
+
+        expr = sympy.expand(expr)
+        if expr.is_Integer:
+            return int(expr)
+        dim = object.__new__(Dim)
+        dim.expr, dim.hint = expr, hint
+        return dim
+
+    def _apply(self, other: object, f: Any) -> Any:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        expr, hint = (other.expr, other.hint) if isinstance(other, Dim) else (other, other)
+        return Dim._make(f(self.expr, expr), int(f(self.hint, hint)))
+
+    def __add__(self, other: Size) -> Size:
+        return self._apply(other, lambda a, b: a + b)
+
+    def __sub__(self, other: Size) -> Size:
+        return self._apply(other, lambda a, b: a - b)
+
+    def __rsub__(self, other: Size) -> Size:
+        return self._apply(other, lambda a, b: b - a)
+
+    def __mul__(self, other: Size) -> Size:
+        return self._apply(other, lambda a, b: a * b)
+
+    def __floordiv__(self, other: Size) -> Size:
+        return self._apply(other, lambda a, b: a // b)
+
+    def __rfloordiv__(self, other: Size) -> Size:
+        return self._apply(other, lambda a, b: b // a)
+
+    def __mod__(self, other: Size) -> Size:
+        return self._apply(other, lambda a, b: a % b)
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and self.expr == other.expr
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def __str__(self) -> str:
+        return str(self.expr)
+
+    def __repr__(self) -> str:
+        return f"Dim({str(self.expr)!r})"
+
+    @classmethod
+    def parse(cls, text: str, hint: int = 256) -> Size:
+        """The dimension that prints as ``text``."""
+        import sympy
+        from sympy.parsing.sympy_parser import parse_expr
+
+        expr = parse_expr(text)
+        symbols = {s: sympy.Symbol(s.name, integer=True, nonnegative=True) for s in expr.free_symbols}
+        return cls._make(expr.subs(symbols), hint)
+
+
+def is_static(shape: Iterable[Size]) -> bool:
+    """Whether all dimensions are plain integers."""
+    return all(isinstance(d, int) for d in shape)
+
+
+def size(shape: Iterable[Size]) -> Size:
+    """The number of elements."""
+    total: Size = 1
+    for d in shape:
+        total = total * d
+    return total
+
+
+def size_hint(shape: Iterable[Size]) -> int:
+    """The number of elements, with hints for symbolic dimensions (for cost estimates only)."""
+    total = 1
+    for d in shape:
+        total *= d.hint if isinstance(d, Dim) else d
+    return total
+
+
+def check_equal(a: Shape, b: Shape, what: str) -> None:
+    """Raise ShapeError unless the two shapes are equal."""
+    if a != b:
+        raise ShapeError(f"{what}: shapes {show(a)} and {show(b)} differ")
+
+
+def check(condition: bool, message: str) -> None:
+    """Raise ShapeError(message) unless the condition holds."""
+    if not condition:
+        raise ShapeError(message)
+
+
+def show(shape: Iterable[Size]) -> str:
+    """A shape as text: ``(3, n)``."""
+    dims = [str(d) for d in shape]
+    return f"({dims[0]},)" if len(dims) == 1 else f"({', '.join(dims)})"
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The common shape under NumPy's broadcasting rules; ShapeError with NumPy's words if there is none."""
+    first = shapes[0]
+    if all(shape == first for shape in shapes):
+        return first
+    rank = max(len(s) for s in shapes)
+    out: list[Size] = []
+    for dims in zip_strict(*(((1,) * (rank - len(s)) + tuple(s)) for s in shapes)):
+        wide = {d for d in dims if d != 1}
+        if len(wide) > 1:
+            raise ShapeError(f"operands could not be broadcast together with shapes {' '.join(show(s) for s in shapes)}")
+        out.append(wide.pop() if wide else 1)
+    return tuple(out)
+
+
+def canonical_axis(axis: int, rank: int, what: str = "axis") -> int:
+    """A non-negative axis; AxisError as NumPy for one out of range."""
+    if not -rank <= axis < rank:
+        from numpy.exceptions import AxisError
+
+        raise AxisError(axis, rank, None if what == "axis" else what)
+    return axis + rank if axis < 0 else axis
+
+
+def canonical_axes(axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Sorted non-negative axes; None means all. Repeated axes raise ValueError as in NumPy."""
+    if axes is None:
+        return tuple(range(rank))
+    if not isinstance(axes, (tuple, list)):
+        axes = (axes,)
+    out = sorted(canonical_axis(int(a), rank) for a in axes)
+    if len(set(out)) != len(out):
+        raise ValueError("duplicate value in 'axis'")
+    return tuple(out)
+
+
+def delete(shape: Shape, axes: Sequence[int]) -> Shape:
+    """The shape without the given axes."""
+    return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+def insert(shape: Shape, axis: int, d: Size) -> Shape:
+    """The shape with a dimension put before ``axis``."""
+    return (*shape[:axis], d, *shape[axis:])
+
+
+def permute(shape: Shape, perm: Sequence[int]) -> Shape:
+    """The shape with its dimensions in the order ``perm``."""
+    check(sorted(perm) == list(range(len(shape))), f"{tuple(perm)} is no permutation of the axes of {show(shape)}")
+    return tuple(shape[p] for p in perm)
+
+
+def concatenate(shapes: Sequence[Shape], axis: int) -> Shape:
+    """The shape of arrays joined along ``axis``."""
+    first = shapes[0]
+    for shape in shapes[1:]:
+        check_equal(delete(shape, (axis,)), delete(first, (axis,)), f"concatenate along axis {axis}")
+    total: Size = 0
+    for shape in shapes:
+        total = total + shape[axis]
+    return (*first[:axis], total, *first[axis + 1 :])
+
+
+def pad(shape: Shape, low: Sequence[int], high: Sequence[int]) -> Shape:
+    """The shape after padding by ``low`` and ``high`` elements on each axis."""
+    return tuple(lo + d + hi for lo, d, hi in zip_strict(low, shape, high))
+
+
+def reshape(old: Shape, new: Shape) -> Shape:
+    """``new`` itself, after a check that the number of elements stays the same."""
+    check(size(old) == size(new), f"cannot reshape array of size {size(old)} into shape {show(new)}")
+    return tuple(new)
+
+
+def check_region(shape: Shape, starts: Sequence[int], sizes: Shape, steps: Sequence[int]) -> None:
+    """Raise ShapeError unless elements ``start + k*step`` (k < size) lie inside on every axis; symbolic axes are trusted."""
+    for d, start, n, step in zip_strict(shape, starts, sizes, steps):
+        check(step != 0, "slice step cannot be zero")
+        if isinstance(d, int) and isinstance(start, int) and isinstance(n, int) and n > 0:
+            last = start + (n - 1) * step
+            check(0 <= start < d and 0 <= last < d, f"region {start}:{n}x{step} lies outside an axis of size {d}")

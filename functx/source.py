@@ -1,0 +1,71 @@
+"""Where in the user's code we are: the innermost frame that belongs neither to functx nor to NumPy."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import CodeType
+from typing import NamedTuple
+
+import numpy as np
+
+_here = os.path.dirname(os.path.abspath(__file__))
+_root = os.path.dirname(_here)
+# transforms/ and backends/ stand beside functx/ in a checkout and below it in a wheel.
+_internal = tuple(
+    os.path.join(path, "")
+    for path in (_here, os.path.join(_root, "transforms"), os.path.join(_root, "backends"), os.path.dirname(np.__file__))
+)
+_is_internal: dict[CodeType, bool] = {}
+
+
+class Source(NamedTuple):
+    """A line of user code."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+    @property
+    def short(self) -> str:
+        """``file.py:12``, as printed beside equations and in generated code."""
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+    @property
+    def text(self) -> str:
+        """The line itself, stripped; empty when the file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def describe(self) -> str:
+        """Position and text, for error messages."""
+        return f"{self}: {self.text}" if self.text else str(self)
+
+
+def is_internal(code: CodeType) -> bool:
+    """Whether a code object belongs to functx or NumPy."""
+    internal = _is_internal.get(code)
+    if internal is None:
+        internal = _is_internal[code] = code.co_filename.startswith(_internal)
+    return internal
+
+
+def user_source() -> Source | None:
+    """The innermost user frame of the calling thread, or None outside any."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not is_internal(code):
+            return Source(code.co_filename, frame.f_lineno, code.co_name)
+        frame = frame.f_back
+    return None
+
+
+def function_source(f: object) -> str:
+    """``name (file.py:12)`` of a Python function, as far as it can be told."""
+    code = getattr(f, "__code__", None)
+    name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or type(f).__name__
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else str(name)
