@@ -1,0 +1,103 @@
+"""Values on demand (law 4): evaluate just the slice of a trace that a value needs, once, and say clearly when it cannot be known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functx.dtypes import is_inexact
+from functx.errors import ConcretizationError, DroppedGradientError
+from functx.interpret import eval_eqn
+from functx.ir import Atom, Literal, Var
+from functx.trace import MISSING, Trace, TraceInput, Tracer, where
+
+
+def demand(trace: Trace, atom: Atom) -> Any:
+    """The value of ``atom`` in ``trace``; ConcretizationError if it depends on something unknown."""
+    trace.demanded = True
+    if isinstance(atom, Literal):
+        return atom.value
+    known = trace.known
+    if atom not in known:
+        needed, inputs = slice_of(trace, atom, stop=known)
+        for slot in inputs:
+            known[slot.var] = _input_value(trace, slot)
+        for index in sorted(needed):
+            eqn = trace.eqns[index]
+            env = {a: known[a] if a in known else trace.builder.consts[a] for a in eqn.inputs if isinstance(a, Var)}
+            known.update(zip(eqn.outputs, eval_eqn(eqn, env), strict=True))
+    return known[atom] if atom in known else trace.builder.consts[atom]
+
+
+def slice_of(trace: Trace, atom: Var, stop: Any = ()) -> tuple[set[int], list[TraceInput]]:
+    """The indices of the equations and the inputs that ``atom`` depends on; the search ends at variables in ``stop``."""
+    needed: set[int] = set()
+    inputs: dict[Var, TraceInput] = {}
+    work = [atom]
+    while work:
+        var = work.pop()
+        if var in stop:
+            continue
+        slot = trace.input_of(var)
+        if slot is not None:
+            inputs[var] = slot
+            continue
+        index = trace.producer(var)
+        if index is not None and index not in needed:
+            needed.add(index)
+            work.extend(a for a in trace.eqns[index].inputs if isinstance(a, Var))
+    return needed, list(inputs.values())
+
+
+def _input_value(trace: Trace, slot: TraceInput) -> Any:
+    if slot.specialize is not None:
+        return slot.specialize()
+    if slot.value is not MISSING and not slot.hidden:
+        return slot.value
+    if slot.outer is not None and not trace.opaque and not slot.hidden:
+        return demand(slot.outer.stage, slot.outer_atom)
+    what = f"argument {slot.label}" if slot.role.value == "primal" else (slot.label or "a value of the enclosing function")
+    raise ConcretizationError(
+        f"the value of a traced {slot.var.aval} was needed, but {trace.transform} of {trace.name} does not know it",
+        where=where(),
+        why=f"it depends on {what}, which stands for every array of its type"
+        if not slot.var.aval.weak
+        else f"it depends on {what}, whose value is not known here",
+        fix="choose between values with np.where(condition, a, b), or between computations with functx.cond(condition, f, g, x); "
+        "a Python int, float or bool argument may be used in if, range and indexing",
+    )
+
+
+def depends_on_differentiated(trace: Trace, atom: Atom) -> bool:
+    """Whether derivatives flow into ``atom`` from an argument that is being differentiated, here or in an enclosing trace."""
+    work, seen = [atom], set()
+    while work:
+        var = work.pop()
+        if isinstance(var, Literal) or var in seen or not is_inexact(var.aval.dtype):
+            continue
+        seen.add(var)
+        slot = trace.input_of(var)
+        if slot is not None:
+            if slot.differentiated or (slot.outer is not None and depends_on_differentiated(slot.outer.stage, slot.outer_atom)):
+                return True
+            continue
+        index = trace.producer(var)
+        if index is not None and trace.eqns[index].primitive.differentiable:
+            work.extend(trace.eqns[index].inputs)
+    return False
+
+
+def plain_value(tracer: Tracer, conversion: str) -> Any:
+    """The value of a tracer that is about to become a plain number or array; raises if that would drop a derivative."""
+    if depends_on_differentiated(tracer.stage, tracer.atom):
+        what = "number" if tracer.aval.ndim == 0 else "array"
+        fix = (
+            "use functions of NumPy on it (np.sin instead of math.sin); make arrays that receive it with fnp.zeros, fnp.array or "
+            "fnp.asarray (import functx.numpy as fnp); or functx.stop_gradient(x) if no gradient is wanted"
+        )
+        raise DroppedGradientError(
+            f"{conversion} would turn a differentiated value of type {tracer.aval} into a plain {what} and drop its gradient",
+            where=where(),
+            why=f"{tracer.stage.transform} of {tracer.stage.name} follows values through operations on traced arrays only",
+            fix=fix,
+        )
+    return tracer.value()

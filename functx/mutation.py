@@ -1,0 +1,79 @@
+"""Views and writes of tracers (law 3). The graph stays pure: a write through a view becomes an update of its parent, up to the root handle.
+
+A view is read when needed and read again after its root has been written (:attr:`functx.trace.Tracer.atom`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functx.dtypes import Kind
+from functx.ir import AbstractArray, Atom
+from functx.ops import indexing, movement
+from functx.primitive import Emitter, Primitive
+from functx.trace import Tracer, ViewOp
+from functx.util import invert_permutation
+
+# How the new contents of a view are put into its parent: f(b, parent's old value, new value of the view, view op).
+WRITE_THROUGH: dict[Primitive, Callable[[Emitter, Atom, Atom, ViewOp], Atom]] = {
+    movement.slice_: lambda b, old, new, op: b.slice_set(old, new, starts=op.params["starts"], steps=op.params["steps"]),
+    movement.reshape: lambda b, old, new, op: b.reshape(new, shape=old.aval.shape),
+    movement.transpose: lambda b, old, new, op: b.transpose(new, perm=invert_permutation(op.params["perm"])),
+    indexing.gather: lambda b, old, new, op: b.scatter_set(old, new, *op.operands, axes=op.params["axes"]),
+}
+
+
+def make_view(
+    parent: Tracer, primitive: Primitive, params: Mapping[str, Any], shadow: Callable[[], np.ndarray], operands: Sequence[Atom] = ()
+) -> Tracer:
+    """The handle of ``primitive(parent)`` on the parent's memory. ``shadow`` gives NumPy's own view of the parent's shadow.
+
+    What is not an array (a NumPy or Python scalar) has no memory to share: its "view" is a value of its own.
+    """
+    avals = [parent.aval.with_kind(Kind.ARRAY), *(a.aval for a in operands)]
+    (aval,) = primitive.out_avals(avals, params)
+    if parent.kind is not Kind.ARRAY:
+        (atom,) = parent.stage.emit.bind(primitive, (parent.atom, *operands), params)
+        return parent.stage.tracer(atom)
+    return parent.stage.view(parent, ViewOp(primitive, params, tuple(operands)), AbstractArray(aval.shape, aval.dtype), shadow)
+
+
+def write(handle: Tracer, value: Atom) -> None:
+    """Replace the contents of ``handle`` by ``value``, of the same shape and dtype, as everyone who shares its memory will see."""
+    check_writeable(handle)
+    _write(handle, value)
+
+
+def _write(handle: Tracer, value: Atom) -> None:
+    if handle.parent is None:
+        handle._atom = value
+        handle.generation += 1
+        return
+    op, parent = handle.view_op, handle.parent
+    _write(parent, WRITE_THROUGH[op.primitive](handle.stage.emit, parent.atom, value, op))
+    handle._atom, handle.seen = value, handle.root.generation
+
+
+def check_writeable(handle: Tracer) -> None:
+    """Raise as NumPy does for scalars and read-only memory."""
+    if handle.kind is not Kind.ARRAY:
+        name = "float" if handle.kind is Kind.PYTHON else f"numpy.{handle.aval.dtype.name}"
+        raise TypeError(f"'{name}' object does not support item assignment")
+    node: Tracer | None = handle
+    while node is not None:
+        read_only = isinstance(node._shadow, np.ndarray) and not node._shadow.flags.writeable
+        if read_only or (node.view_op is not None and node.view_op.primitive not in WRITE_THROUGH):
+            raise ValueError("assignment destination is read-only")
+        node = node.parent
+
+
+def same_place(a: Tracer, b: Tracer) -> bool:
+    """Whether two handles are the same view of the same memory (``x[1:] += y`` ends by assigning such a view to itself)."""
+    while a is not b:
+        if a.parent is None or b.parent is None or a.view_op != b.view_op:
+            return False
+        a, b = a.parent, b.parent
+    return True
