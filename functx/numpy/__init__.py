@@ -1,0 +1,51 @@
+"""``import functx.numpy as np``: NumPy, of which all functions accept traced arrays and the constructors work inside traced functions.
+
+With concrete arguments every function is NumPy's own. With tracers, NumPy dispatches most functions to functx by its protocols, so plain
+``import numpy`` works too; what NumPy never dispatches (constructors, ``asarray``, lists that hold tracers) needs this module.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as _np
+
+from functx.numpy import promote as _promote
+from functx.numpy import protocols as _protocols
+from functx.numpy.creation import arange, array, asarray, ascontiguousarray, copy, empty, eye, full, linspace, ones, zeros
+
+_protocols.install_protocols()
+
+
+def _accepting_lists(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A NumPy function whose array arguments may be lists that hold tracers, which NumPy itself would not dispatch."""
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return f(*(_promote.handles([a])[0] if _promote.contains_tracer(a) and isinstance(a, (list, tuple)) else a for a in args), **kwargs)
+
+    return call
+
+
+# Sequences of arrays are these functions' own arguments; NumPy looks inside them.
+_SEQUENCES = {"concatenate", "stack", "vstack", "hstack"}
+
+
+def __getattr__(name: str) -> Any:
+    member = getattr(_np, name)
+    if name in _SEQUENCES or isinstance(member, type) or not callable(member):
+        return member
+    traced = member in _protocols.FUNCTIONS or isinstance(member, _np.ufunc)
+    if traced:
+        member = _accepting_lists(member)
+        globals()[name] = member
+    return member
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_np)})
+
+
+__all__ = ["arange", "array", "asarray", "ascontiguousarray", "copy", "empty", "eye", "full", "linspace", "ones", "zeros"]

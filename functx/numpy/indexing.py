@@ -1,0 +1,319 @@
+"""Reading and writing by index, with NumPy's rules: basic indices give views, advanced ones copies.
+
+An index is worked out in two steps. :func:`parse` turns what the user wrote into one frozen :class:`Index` (a region, advanced index
+arrays with
+their axes, new axes); :func:`getitem` and :func:`setitem` then emit it. Integers known while tracing are checked then, traced ones by the
+compiled code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functx import shapes
+from functx.dtypes import BOOL, INT64, Kind
+from functx.errors import ConcretizationError, IndexOutOfBoundsError, UnsupportedError
+from functx.ir import Atom
+from functx.mutation import check_writeable, make_view, same_place, write
+from functx.numpy import promote
+from functx.ops import indexing, movement
+from functx.trace import Tracer, current_trace, where
+from functx.util import invert_permutation
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """An integer array (or a traced integer) that indexes one axis of the operand."""
+
+    axis: int
+    handle: Tracer
+    position: int  # among the entries of the index, to tell whether advanced ones are adjacent
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index worked out for one shape.
+
+    Attributes:
+      starts, sizes, steps: the region that its integers and slices select (all axes kept; integers with size 1).
+      dropped: axes of the region that known integers remove.
+      advanced: index arrays by axis; ``scalars`` says that they are single traced integers.
+      layout: the entries in order: the axis each one indexes, or None for a new axis.
+      element: every axis is indexed by an integer and no Ellipsis is written: NumPy gives a scalar.
+    """
+
+    starts: tuple[Any, ...]
+    sizes: tuple[Any, ...]
+    steps: tuple[int, ...]
+    dropped: tuple[int, ...]
+    advanced: tuple[Advanced, ...]
+    layout: tuple[int | None, ...]
+    element: bool
+
+    @property
+    def is_view(self) -> bool:
+        """Whether NumPy gives a view: no index arrays (traced single integers are basic)."""
+        return all(a.handle.aval.ndim == 0 for a in self.advanced)
+
+
+def parse(h: Tracer, key: Any) -> Index:
+    """Work out ``h[key]``. Raises as NumPy does for too many indices, known integers out of range, and wrong types."""
+    entries = _expand(h, key if isinstance(key, tuple) else (key,))
+    shape = h.aval.shape
+    starts, sizes, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    dropped, advanced, layout, axis = [], [], [], 0
+    mixed = any(isinstance(e, Tracer) and e.aval.ndim for e in entries)
+    for position, entry in enumerate(entries):
+        if entry is None:
+            layout.append(None)
+            continue
+        layout.append(axis)
+        if isinstance(entry, slice):
+            starts[axis], sizes[axis], steps[axis] = _slice(entry, shape[axis])
+        elif isinstance(entry, int):
+            index = _check_integer(entry, axis, shape[axis])
+            if mixed:  # beside index arrays an integer is one of them
+                advanced.append(Advanced(axis, current_trace().handle(np.int64(index)), position))
+            else:
+                starts[axis], sizes[axis] = index, 1
+                dropped.append(axis)
+        else:
+            advanced.append(Advanced(axis, entry, position))
+        axis += 1
+    element = len(entries) == len(shape) and not (key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key)))
+    element = element and all(isinstance(e, int) or (isinstance(e, Tracer) and e.aval.ndim == 0) for e in entries)
+    return Index(tuple(starts), tuple(sizes), tuple(steps), tuple(dropped), tuple(advanced), tuple(layout), element)
+
+
+def _expand(h: Tracer, key: tuple[Any, ...]) -> list[Any]:
+    """One entry per axis or None: Ellipsis and missing entries become slices, masks become integers, integers become ``int``."""
+    entries: list[Any] = []
+    for k in key:
+        entries += _entry(k) if k is not Ellipsis else [Ellipsis]
+    used = sum(e is not None and e is not Ellipsis for e in entries)
+    rank = h.aval.ndim
+    if used > rank:
+        raise IndexError(f"too many indices for array: array is {rank}-dimensional, but {used} were indexed")
+    if sum(e is Ellipsis for e in entries) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    fill = [slice(None)] * (rank - used)
+    place = next((i for i, e in enumerate(entries) if e is Ellipsis), None)
+    return entries + fill if place is None else entries[:place] + fill + entries[place + 1 :]
+
+
+def _entry(k: Any) -> list[Any]:
+    """What one element of the index stands for: None, a slice, an int, or handles of int64 (one per axis for a mask)."""
+    if k is None or isinstance(k, slice):
+        return [k]
+    if isinstance(k, (bool, np.bool)):
+        raise UnsupportedError("indexing a traced array by a single bool is not traced", where=where(), fix="use np.where")
+    if isinstance(k, (int, np.integer)):
+        return [int(k)]
+    if not isinstance(k, (Tracer, np.ndarray, list, tuple)):
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
+        )
+    if isinstance(k, Tracer) or promote.contains_tracer(k):
+        return _traced_entry(promote.handles([k])[0])
+    if isinstance(k, np.ndarray) and k.dtype != BOOL:
+        return _traced_entry(current_trace().handle(k))
+    array = np.asarray(k)
+    return _constant_entry(array if array.size else array.astype(INT64))
+
+
+def _constant_entry(array: np.ndarray) -> list[Tracer]:
+    """Index arrays that nobody else can change: a list, or the places where a mask holds."""
+    trace = current_trace()
+    if array.dtype.kind not in "biu":
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    places = array.nonzero() if array.dtype == BOOL else [array.astype(INT64)]
+    return [trace.tracer(trace.builder.const(i)) for i in places]
+
+
+def _traced_entry(h: Tracer) -> list[Any]:
+    if h.aval.dtype == BOOL:
+        try:
+            mask = np.asarray(h.value())
+        except ConcretizationError as error:
+            raise ConcretizationError(
+                "a boolean mask whose value is unknown cannot select elements: the size of the result would depend on it",
+                where=where(),
+                why=error.why,
+                fix="use np.where(mask, a, b), or multiply by the mask and reduce",
+            ) from None
+        return _constant_entry(mask)
+    if h.aval.dtype.kind not in "iu":
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    return [_as_int64(h)]
+
+
+def _as_int64(h: Tracer) -> Tracer:
+    if h.aval.dtype == INT64 and h.kind is Kind.ARRAY:
+        return h
+    trace = current_trace()
+    return trace.tracer(promote.convert(trace.emit, h, INT64))
+
+
+def _slice(entry: slice, size: Any) -> tuple[Any, Any, int]:
+    if entry == slice(None):
+        return 0, size, 1
+    start, stop, step = (None if v is None else v.__index__() for v in (entry.start, entry.stop, entry.step))
+    start, stop, step = slice(start, stop, step).indices(size)
+    n = len(range(start, stop, step))
+    return (start, n, step) if n else (0, 0, 1)
+
+
+def _check_integer(index: int, axis: int, size: Any) -> int:
+    if isinstance(size, int) and not -size <= index < size:
+        raise IndexOutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {size}", where=where())
+    return index + size if index < 0 else index
+
+
+# --- reading ------------------------------------------------------------------------------------------------------------------------------
+
+
+def getitem(a: Any, key: Any) -> Tracer:
+    """``a[key]``: a view for basic indices, a NumPy scalar for a single element, a copy for index arrays."""
+    (h,) = promote.handles([a])
+    if h.kind is not Kind.ARRAY:
+        if key == () and h.kind is Kind.SCALAR:
+            return h
+        raise IndexError("invalid index to scalar variable.") if h.kind is Kind.SCALAR else TypeError("'float' object is not subscriptable")
+    index = parse(h, key)
+    _check_known(h, index)
+    if index.is_view:
+        out = basic_view(h, index)
+        return current_trace().tracer(out.atom, Kind.SCALAR) if index.element else out
+    base, axes, atoms = _advanced_target(h, index)
+    b = current_trace().emit
+    gathered = b.gather(base.atom, *atoms, axes=axes)
+    return current_trace().tracer(b.transpose(gathered, perm=perm) if (perm := _placement(index, base, atoms)) else gathered)
+
+
+def basic_view(h: Tracer, index: Index) -> Tracer:
+    """The view that a basic index gives (also for a single element, as the target of a write)."""
+    view = _region(h, index)
+    if index.advanced:
+        axes = tuple(a.axis for a in index.advanced)
+        pick = tuple(0 if i in axes else slice(None) for i in range(view.aval.ndim))
+        parent = view
+        atoms = [a.handle.atom for a in index.advanced]
+        view = make_view(parent, indexing.gather, {"axes": axes}, lambda: parent.shadow[(*pick, ...)], atoms)
+    return _reshaped(view, index, gone=tuple(a.axis for a in index.advanced))
+
+
+def _region(h: Tracer, index: Index) -> Tracer:
+    whole = index.sizes == h.aval.shape and all(s == 1 for s in index.steps)
+    if whole and not index.element and not index.dropped and None not in index.layout and not index.advanced:
+        return make_view(h, movement.reshape, {"shape": h.aval.shape}, lambda: h.shadow[...])  # x[:] is a view of its own
+    if whole:
+        return h
+    params = {"starts": index.starts, "sizes": index.sizes, "steps": index.steps}
+    return make_view(h, movement.slice_, params, lambda: h.shadow[(*movement.region(**params), ...)])
+
+
+def _reshaped(view: Tracer, index: Index, gone: tuple[int, ...] = ()) -> Tracer:
+    """Drop the axes of integers and put in those of None; ``gone`` axes have left before."""
+    if not index.dropped and None not in index.layout:
+        return view
+    shape = tuple(1 if axis is None else index.sizes[axis] for axis in index.layout if axis not in index.dropped and axis not in gone)
+    return make_view(view, movement.reshape, {"shape": shape}, lambda: view.shadow.reshape(shape, copy=False))
+
+
+def _advanced_target(h: Tracer, index: Index) -> tuple[Tracer, tuple[int, ...], list[Atom]]:
+    """The view that the basic part gives (new axes in place), the axes that are gathered, and the indices of one shape."""
+    axes = tuple(index.layout.index(a.axis) for a in index.advanced)
+    shape = promote.broadcast_shapes([a.handle for a in index.advanced])
+    b = current_trace().emit
+    return _reshaped(_region(h, index), index), axes, [promote.broadcast(b, a.handle.atom, shape) for a in index.advanced]
+
+
+def _placement(index: Index, base: Tracer, atoms: Sequence[Atom]) -> tuple[int, ...] | None:
+    """Where NumPy puts the dimensions of the index arrays: in their place if they are adjacent, else in front (None: nothing to move)."""
+    positions = [a.position for a in index.advanced]
+    if positions != list(range(positions[0], positions[0] + len(positions))):
+        return None
+    before, n = positions[0], atoms[0].aval.ndim
+    if before == 0 or n == 0:
+        return None
+    rank = n + base.aval.ndim - len(index.advanced)
+    return (*range(n, n + before), *range(n), *range(n + before, rank))
+
+
+def _check_known(h: Tracer, index: Index) -> None:
+    """Constant index arrays are checked while tracing."""
+    trace = current_trace()
+    for a in index.advanced:
+        array = trace.builder.consts.get(a.handle._atom)
+        slot = trace.input_of(a.handle._atom) if array is None else None
+        if slot is not None and slot.array is not None:
+            array = slot.array
+        size = h.aval.shape[a.axis]
+        if array is not None and isinstance(size, int):
+            bad = array[(array < -size) | (array >= size)]
+            if bad.size:
+                raise IndexOutOfBoundsError(f"index {bad[0]} is out of bounds for axis {a.axis} with size {size}", where=where())
+
+
+# --- writing ------------------------------------------------------------------------------------------------------------------------------
+
+
+def setitem(target: Tracer, key: Any, value: Any) -> None:
+    """``target[key] = value``, cast as NumPy casts (without regard to safety), the last write winning where an index repeats."""
+    (h,) = promote.handles([target])
+    check_writeable(h)
+    index = parse(h, key)
+    _check_known(h, index)
+    if index.is_view:
+        view = basic_view(h, index)
+        if isinstance(value, Tracer) and same_place(view, current_trace().lift(value)):
+            return  # the last step of `x[i] += y`, which has written already
+        write(view, assigned(value, view.aval.shape, h.aval.dtype))
+        return
+    base, axes, atoms = _advanced_target(h, index)
+    update = _updates(value, index, base, axes, atoms)
+    write(base, current_trace().emit.scatter_set(base.atom, update, *atoms, axes=axes))
+
+
+def _updates(value: Any, index: Index, base: Tracer, axes: Sequence[int], atoms: Sequence[Atom]) -> Atom:
+    """A value as the updates of a scatter: broadcast to the shape that the user sees, then the index dimensions moved to the front."""
+    shape = (*atoms[0].aval.shape, *shapes.delete(base.aval.shape, axes))
+    perm = _placement(index, base, atoms)
+    update = assigned(value, shape if perm is None else tuple(shape[p] for p in perm), base.aval.dtype)
+    return update if perm is None else current_trace().emit.transpose(update, perm=invert_permutation(perm))
+
+
+def assigned(value: Any, shape: shapes.Shape, dtype: np.dtype) -> Atom:
+    """A value as it is stored into a place of the given shape and dtype."""
+    (v,) = promote.handles([value])
+    b = current_trace().emit
+    atom = promote.convert(b, v, dtype)
+    own = atom.aval.shape
+    extra = len(own) - len(shape)
+    if extra > 0 and all(d == 1 for d in own[:extra]):  # NumPy drops leading axes of size 1 here
+        atom = b.reshape(atom, shape=own[extra:])
+    fits = len(atom.aval.shape) <= len(shape) and all(a in (1, d) for a, d in zip(atom.aval.shape[::-1], shape[::-1], strict=False))
+    if not fits:
+        raise ValueError(
+            f"could not broadcast input array from shape {shapes.show(own)} into shape {shapes.show(shape)}".replace(", ", ",")
+        )
+    return promote.broadcast(b, atom, shape)
+
+
+def add_at(target: Tracer, key: Any, value: Any) -> None:
+    """``np.add.at(target, key, value)``: repeated indices add up."""
+    (h,) = promote.handles([target])
+    check_writeable(h)
+    index = parse(h, key)
+    _check_known(h, index)
+    b = current_trace().emit
+    if index.is_view:
+        view = basic_view(h, index)
+        write(view, b.add(view.atom, assigned(value, view.aval.shape, h.aval.dtype)))
+        return
+    base, axes, atoms = _advanced_target(h, index)
+    write(base, b.scatter_add(base.atom, _updates(value, index, base, axes, atoms), *atoms, axes=axes))

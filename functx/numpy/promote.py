@@ -1,0 +1,148 @@
+"""From operands to atoms: NumPy's promotion (NEP 50) and broadcasting as explicit equations, and the kind and layout of results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functx import dtypes, shapes
+from functx.dtypes import Kind
+from functx.errors import UnsupportedError
+from functx.ir import Atom, Literal
+from functx.trace import Trace, Tracer, current_trace, dataless, leaked, made_at, where
+
+
+def active_trace(values: Sequence[Any]) -> Trace:
+    """The innermost trace; an error about a leaked tracer when there is none."""
+    trace = current_trace()
+    if trace is None:
+        raise leaked(next(v for v in values if isinstance(v, Tracer)))
+    return trace
+
+
+def handles(values: Sequence[Any]) -> list[Tracer]:
+    """Handles in the innermost trace for array-likes: tracers, arrays, scalars, nested lists of them."""
+    return handles_in(active_trace(values), values)
+
+
+def handles_in(trace: Trace, values: Sequence[Any]) -> list[Tracer]:
+    """Handles of array-likes in a given trace."""
+    return [as_handle(trace, v) for v in values]
+
+
+def as_handle(trace: Trace, value: Any) -> Tracer:
+    """The handle of one array-like in ``trace``."""
+    if isinstance(value, (list, tuple)):
+        if contains_tracer(value):
+            return stack_nested(trace, value)
+        value = np.array(value)  # a fresh array: nobody can change it, so it is a constant
+        return trace.tracer(trace.builder.const(_supported(value)))
+    return trace.handle(value)
+
+
+def _supported(array: np.ndarray) -> np.ndarray:
+    if not dtypes.is_supported(array.dtype):
+        raise UnsupportedError(f"arrays of dtype {array.dtype} cannot be traced", where=where())
+    return array
+
+
+def contains_tracer(value: Any) -> bool:
+    """Whether a nested list or tuple has a tracer in it."""
+    if isinstance(value, (list, tuple)):
+        return any(contains_tracer(v) for v in value)
+    return isinstance(value, Tracer)
+
+
+def stack_nested(trace: Trace, value: Any) -> Tracer:
+    """The array that NumPy makes of a nested list, with tracers among its items."""
+    if not isinstance(value, (list, tuple)):
+        return trace.handle(value)
+    if not contains_tracer(value):
+        return as_handle(trace, list(value))
+    items = [stack_nested(trace, v) for v in value]
+    if len({item.aval.shape for item in items}) > 1:
+        listed = ", ".join(shapes.show(item.aval.shape) for item in items)
+        raise ValueError(f"setting an array element with a sequence: the items have different shapes ({listed})")
+    dtype = np.result_type(*map(representative, items))
+    b = trace.emit
+    atoms = [b.reshape(convert(b, i, dtype), shape=(1, *i.aval.shape)) for i in items]
+    return trace.tracer(b.concatenate(*atoms, axis=0))
+
+
+def representative(handle: Tracer) -> Any:
+    """What stands for an operand in np.result_type: its dtype, or a Python scalar where it is weak."""
+    if handle.kind is Kind.PYTHON and handle.aval.dtype != dtypes.BOOL:
+        return dtypes.python_type(handle.aval.dtype)(0)
+    return handle.aval.dtype
+
+
+def loop_dtype(handle: Tracer) -> Any:
+    """What stands for an operand in ``ufunc.resolve_dtypes``: its dtype, or ``int``/``float``/``complex`` where it is weak."""
+    if handle.kind is Kind.PYTHON and handle.aval.dtype != dtypes.BOOL:
+        return dtypes.python_type(handle.aval.dtype)
+    return handle.aval.dtype
+
+
+def convert(b: Any, handle: Tracer, dtype: np.dtype) -> Atom:
+    """The handle's value in another dtype. A Python int that does not fit raises OverflowError, now or when the compiled code runs."""
+    atom = handle.atom
+    if handle.aval.dtype == dtype:
+        return atom
+    if isinstance(atom, Literal):
+        return Literal(atom.value.item() if handle.aval.weak else atom.value.astype(dtype), dtype)
+    checked = handle.aval.weak and handle.aval.dtype.kind == "i" and dtype.kind in "iu"
+    return b.convert(atom, dtype=dtype, checked=checked)
+
+
+def broadcast(b: Any, atom: Atom, shape: shapes.Shape) -> Atom:
+    """The atom broadcast to ``shape`` by NumPy's rules (which the caller has checked)."""
+    own = atom.aval.shape
+    if own == shape:
+        return atom
+    return b.broadcast(atom, shape=tuple(shape), dims=tuple(range(len(shape) - len(own), len(shape))))
+
+
+def broadcast_shapes(operands: Sequence[Tracer]) -> shapes.Shape:
+    """The common shape of operands; the error names each operand's type and where it was made."""
+    try:
+        return shapes.broadcast(*(h.aval.shape for h in operands))
+    except shapes.ShapeError as error:
+        raise shapes.ShapeError(
+            error.what,
+            where=where(),
+            why="; ".join(describe(h) for h in operands),
+            fix="reshape one of them, or index with None to add an axis",
+        ) from None
+
+
+def describe(handle: Tracer) -> str:
+    """An operand in an error message: its type and where it came from."""
+    return f"{made_at(handle)} is {handle.aval}"
+
+
+def result_kind(operands: Sequence[Tracer], shape: shapes.Shape) -> Kind:
+    """NumPy returns a scalar where all operands of a ufunc are 0-d."""
+    return Kind.ARRAY if shape else Kind.SCALAR
+
+
+def k_order(operands: Sequence[Tracer], shape: shapes.Shape, dtype: np.dtype) -> Callable[[], np.ndarray] | None:
+    """The layout that NumPy gives a fresh elementwise result, worked out when somebody asks. None: C order."""
+    full = [h for h in operands if h.aval.shape == shape and not known_c_order(h)]
+    if len(shape) < 2 or not full:
+        return None
+
+    def shadow() -> np.ndarray:
+        layouts = [h.shadow for h in operands if h.aval.shape == shape]
+        if all(s.flags.c_contiguous for s in layouts):
+            return dataless(shape, dtype)
+        like = np.nditer([*layouts, None], flags=["zerosize_ok"], order="K", op_dtypes=[s.dtype for s in layouts] + [dtype]).operands[-1]
+        return dataless(shape, dtype, like.strides)
+
+    return shadow
+
+
+def known_c_order(handle: Tracer) -> bool:
+    """Whether the handle is a fresh C-ordered array, without asking its layout."""
+    return handle._shadow is None and handle.parent is None

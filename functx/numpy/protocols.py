@@ -1,0 +1,331 @@
+"""How plain NumPy code reaches functx: ``__array_ufunc__``, ``__array_function__``, ndarray's methods, operators and Python conversions.
+
+Everything is installed into Tracer from tables, so that the tracer itself knows no NumPy function.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from functx import dtypes
+from functx.demand import plain_value
+from functx.dtypes import Kind
+from functx.errors import UnsupportedError
+from functx.mutation import check_writeable
+from functx.numpy import creation, indexing, manipulation, products, promote, reductions, selection, ufuncs
+from functx.trace import Tracer, current_trace, install, where
+
+# np.<name> by its implementation on tracers. A function that is not here raises, naming it.
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    getattr(np, name): getattr(module, name)
+    for module, names in {
+        reductions: "sum mean var std max min all any argmax argmin ptp count_nonzero",
+        manipulation: "copy reshape ravel transpose swapaxes moveaxis squeeze expand_dims broadcast_to broadcast_arrays concatenate stack "
+        "vstack hstack atleast_1d atleast_2d flip roll tile repeat pad split",
+        selection: "where take take_along_axis clip isclose",
+        products: "dot inner outer vdot tensordot trace",
+        creation: "zeros_like ones_like empty_like full_like",
+    }.items()
+    for name in names.split()
+}
+FUNCTIONS[np.amax], FUNCTIONS[np.amin] = reductions.max, reductions.min
+FUNCTIONS[np.shape] = lambda a: promote.handles([a])[0].aval.shape
+FUNCTIONS[np.ndim] = lambda a: promote.handles([a])[0].aval.ndim
+FUNCTIONS[np.size] = lambda a, axis=None: _size(promote.handles([a])[0], axis)
+FUNCTIONS[np.result_type] = lambda *args: np.result_type(*(promote.representative(a) if isinstance(a, Tracer) else a for a in args))
+FUNCTIONS[np.can_cast] = lambda from_, to, casting="safe": np.can_cast(from_.aval.dtype, to, casting)
+FUNCTIONS[np.array_repr] = FUNCTIONS[np.array_str] = lambda a, *args, **kwargs: repr(a)
+FUNCTIONS[np.copyto] = lambda dst, src, casting="same_kind": _copyto(dst, src, casting)
+FUNCTIONS[np.allclose] = lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: reductions.all(selection.isclose(a, b, rtol, atol, equal_nan))
+FUNCTIONS[np.array_equal] = lambda a1, a2: _array_equal(*promote.handles([a1, a2]))
+
+
+def _size(h: Tracer, axis: int | None) -> Any:
+    return promote.shapes.size(h.aval.shape) if axis is None else h.aval.shape[axis]
+
+
+def _copyto(dst: Any, src: Any, casting: str) -> None:
+    if not isinstance(dst, Tracer):
+        raise ufuncs.write_error(dst)
+    ufuncs.apply(np.positive, [src], out=dst, casting=casting)
+
+
+def _array_equal(a: Tracer, b: Tracer) -> Any:
+    return reductions.all(np.equal(a, b)) if a.aval.shape == b.aval.shape else False
+
+
+# --- the two protocols --------------------------------------------------------------------------------------------------------------------
+
+
+def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    if method == "at" and ufunc in (np.add, np.subtract):
+        return _add_at(ufunc, *inputs)
+    if method == "reduce" and ufunc in _REDUCTIONS:
+        kwargs.setdefault("axis", 0)
+        return _call(_REDUCTIONS[ufunc], f"np.{ufunc.__name__}.reduce", inputs, kwargs)
+    if method != "__call__":
+        raise UnsupportedError(f"np.{ufunc.__name__}.{method} is not traced by functx", where=where())
+    if ufunc is np.matmul:
+        return _call(products.matmul, "np.matmul", inputs, _single_out(kwargs))
+    if kwargs.pop("where", True) is not True:
+        raise UnsupportedError(f"np.{ufunc.__name__}: where= is not traced", where=where(), fix="use np.where on the result")
+    return _call(ufuncs.apply, f"np.{ufunc.__name__}", (ufunc, inputs), kwargs)
+
+
+_REDUCTIONS = {
+    np.add: reductions.sum, np.maximum: reductions.max, np.minimum: reductions.min, np.logical_and: reductions.all,
+    np.logical_or: reductions.any,
+}  # fmt: skip
+
+
+def _single_out(kwargs: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(kwargs.get("out"), tuple):
+        kwargs["out"] = kwargs["out"][0]
+    return kwargs
+
+
+def _add_at(ufunc: np.ufunc, target: Any, key: Any, values: Any) -> None:
+    """np.add.at: every repetition of an index counts."""
+    if not isinstance(target, Tracer):
+        raise ufuncs.write_error(target)
+    indexing.add_at(target, key, values if ufunc is np.add else np.negative(values))
+
+
+def _array_function(self: Tracer, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    implementation = FUNCTIONS.get(func)
+    if implementation is None:
+        name = f"{getattr(func, '__module__', 'numpy')}.{func.__name__}".replace("numpy.", "np.", 1)
+        raise UnsupportedError(
+            f"{name} is not traced by functx",
+            where=where(),
+            fix="write it with supported functions (docs/coverage.md), or functx.custom_vjp",
+        )
+    return _call(implementation, f"np.{func.__name__}", args, kwargs)
+
+
+def _call(f: Callable[..., Any], name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call an implementation; a keyword it does not know raises, naming it."""
+    if kwargs:
+        unknown = [k for k in kwargs if k not in _parameters(f)]
+        if unknown:
+            raise UnsupportedError(f"{name}: keyword {unknown[0]!r} is not traced by functx", where=where())
+    return f(*args, **kwargs)
+
+
+@functools.cache
+def _parameters(f: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(f).parameters)
+
+
+# --- ndarray's methods and attributes -----------------------------------------------------------------------------------------------------
+
+
+def _reshape(self: Tracer, *shape: Any, order: str = "C", copy: bool | None = None) -> Tracer:
+    return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
+
+
+def _transpose(self: Tracer, *axes: Any) -> Tracer:
+    given = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))) else axes
+    return manipulation.transpose(self, given or None)
+
+
+def _astype(self: Tracer, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Tracer:
+    (h,) = promote.handles([self])
+    target = np.dtype(dtype)
+    if not np.can_cast(h.aval.dtype, target, casting):
+        np.empty(0, h.aval.dtype).astype(target, casting=casting)  # raises NumPy's own error
+    trace = current_trace()
+    atom = h.atom if h.aval.dtype == target else trace.emit.convert(h.atom, dtype=target, checked=False)
+    return trace.tracer(atom, Kind.SCALAR if h.kind is not Kind.ARRAY else Kind.ARRAY, promote.k_order([h], h.aval.shape, target))
+
+
+def _item(self: Tracer, *index: Any) -> Any:
+    picked = self[index] if index else self
+    return np.asarray(plain_value(picked, ".item()")).item()
+
+
+def _fill(self: Tracer, value: Any) -> None:
+    indexing.setitem(self, ..., value)
+
+
+# Methods whose arguments are those of the function of the same name.
+_SHARED_METHODS = "sum mean var std max min all any argmax argmin swapaxes squeeze ravel repeat take clip trace".split()  # noqa: SIM905
+
+METHODS: dict[str, Callable[..., Any]] = {
+    **{name: FUNCTIONS[getattr(np, name)] for name in _SHARED_METHODS},
+    "dot": products.dot,
+    "copy": lambda self, order="C": manipulation.copy(self, order),
+    "flatten": manipulation.flatten,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "astype": _astype,
+    "fill": _fill,
+    "item": _item,
+    "tolist": lambda self: np.asarray(plain_value(self, ".tolist()")).tolist(),
+}
+
+ATTRIBUTES: dict[str, Callable[[Tracer], Any]] = {
+    "shape": lambda self: self.aval.shape,
+    "dtype": lambda self: self.aval.dtype,
+    "ndim": lambda self: self.aval.ndim,
+    "size": lambda self: promote.shapes.size(self.aval.shape),
+    "itemsize": lambda self: self.aval.dtype.itemsize,
+    "nbytes": lambda self: promote.shapes.size(self.aval.shape) * self.aval.dtype.itemsize,
+    "T": lambda self: manipulation.transpose(self),
+    "real": lambda self: self,
+    "strides": lambda self: self.shadow.strides,
+    "flags": lambda self: self.shadow.flags,
+    "base": lambda self: self.parent.root if self.parent is not None else None,
+}
+
+# Members that NumPy has and functx cannot have, with what to write instead.
+REFUSED = {
+    "resize": "np.concatenate or slicing into a new array",
+    "setflags": "leave the flags as they are",
+    "tofile": "return the array and save it outside the traced function",
+    "tobytes": "return the array and convert it outside the traced function",
+    "dump": "return the array and save it outside the traced function",
+    "data": "return the array and look at its memory outside the traced function",
+    "ctypes": "return the array and look at its memory outside the traced function",
+    "byteswap": "convert outside the traced function",
+}
+
+
+def _member(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
+    """A method or attribute of ndarray: a traced Python scalar does not have it, as the plain number would not."""
+
+    @functools.wraps(f)
+    def member(self: Tracer, *args: Any, **kwargs: Any) -> Any:
+        if self.kind is Kind.PYTHON:
+            raise AttributeError(f"'{dtypes.python_type(self.aval.dtype).__name__}' object has no attribute '{name}'")
+        return _call(f, f"ndarray.{name}", (self, *args), kwargs)
+
+    return member
+
+
+def _refused(name: str, instead: str) -> property:
+    def member(self: Tracer) -> Any:
+        raise UnsupportedError(f"ndarray.{name} cannot be traced", where=where(), fix=instead)
+
+    return property(member)
+
+
+# --- Python's own protocols ---------------------------------------------------------------------------------------------------------------
+
+
+def _bool(self: Tracer) -> bool:
+    if self.aval.shape and promote.shapes.size(self.aval.shape) != 1:
+        raise ValueError("The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()")
+    return bool(self.value())
+
+
+def _index(self: Tracer) -> int:
+    if self.aval.dtype.kind not in "iub" or self.aval.shape:
+        raise TypeError("only integer scalar arrays can be converted to a scalar index")
+    return int(self.value())
+
+
+def _int(self: Tracer) -> int:
+    _only_scalar(self)
+    return int(self.value())
+
+
+def _number(kind: type) -> Callable[[Tracer], Any]:
+    def convert(self: Tracer) -> Any:
+        _only_scalar(self)
+        return kind(plain_value(self, f"{kind.__name__}()"))
+
+    return convert
+
+
+def _only_scalar(self: Tracer) -> None:
+    if self.aval.shape:
+        raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+
+
+def _array(self: Tracer, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    return np.array(plain_value(self, "np.asarray() or a write into a plain ndarray"), dtype=dtype)
+
+
+def _len(self: Tracer) -> int:
+    if not self.aval.shape:
+        raise TypeError("len() of unsized object")
+    return self.aval.shape[0].__index__()
+
+
+def _iter(self: Tracer) -> Iterator[Tracer]:
+    if not self.aval.shape:
+        raise TypeError("iteration over a 0-d array")
+    return (self[i] for i in range(len(self)))
+
+
+def _repr(self: Tracer) -> str:
+    try:
+        return f"Traced<{self.aval}>({self.value()!r})" if not self.stage.closed else f"Traced<{self.aval}>(finished)"
+    except Exception:  # whatever is unknown about the value must not hide the message that is being printed
+        return f"Traced<{self.aval}>"
+
+
+def _format(self: Tracer, spec: str) -> str:
+    return format(self.value(), spec) if spec else repr(self)
+
+
+def _hash(self: Tracer) -> int:
+    if self.kind is Kind.ARRAY:
+        raise TypeError("unhashable type: 'numpy.ndarray'")
+    return hash(np.asarray(self.value()).item())
+
+
+def _binary(name: str, ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """``x op y``, ``y op x`` and ``x op= y``, which rebinds scalars and writes into arrays."""
+
+    def forward(self: Tracer, other: Any) -> Any:
+        return ufuncs.operator_call(ufunc, (self, other), name)
+
+    def reflected(self: Tracer, other: Any) -> Any:
+        return ufuncs.operator_call(ufunc, (other, self), name)
+
+    def in_place(self: Tracer, other: Any) -> Any:
+        if self.kind is not Kind.ARRAY:
+            return forward(self, other)
+        check_writeable(current_trace().lift(self) if current_trace() else self)
+        if ufunc is np.matmul:
+            return products.matmul(self, other, out=self)
+        return ufuncs.apply(ufunc, (self, other), out=self)
+
+    return forward, reflected, in_place
+
+
+def _unary(name: str, ufunc: np.ufunc) -> Callable[[Tracer], Any]:
+    return lambda self: ufuncs.operator_call(ufunc, (self,), name)
+
+
+def install_protocols() -> None:
+    """Give Tracer all of the above."""
+    for name, ufunc in ufuncs.BINARY.items():
+        forward, reflected, in_place = _binary(name, ufunc)
+        install(f"__{name}__", forward)
+        install(f"__r{name}__", reflected)
+        install(f"__i{name}__", in_place)
+    for name, ufunc in ufuncs.COMPARE.items():
+        install(f"__{name}__", _binary(name, ufunc)[0])
+    for name, ufunc in ufuncs.UNARY.items():
+        install(f"__{name}__", _unary(name, ufunc))
+    for name, f in METHODS.items():
+        install(name, _member(name, f))
+    for name, f in ATTRIBUTES.items():
+        install(name, property(_member(name, f)))
+    for name, instead in REFUSED.items():
+        install(name, _refused(name, instead))
+    python = {
+        "bool": _bool, "index": _index, "int": _int, "float": _number(float), "complex": _number(complex), "array": _array, "len": _len,
+        "iter": _iter, "repr": _repr, "str": _repr, "format": _format, "hash": _hash, "getitem": indexing.getitem,
+        "setitem": indexing.setitem, "array_ufunc": _array_ufunc, "array_function": _array_function,
+    }  # fmt: skip
+    for name, f in python.items():
+        install(f"__{name}__", f)

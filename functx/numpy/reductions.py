@@ -1,0 +1,149 @@
+"""Reductions over axes, with NumPy's result dtypes and empty-reduction errors."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functx import shapes
+from functx.dtypes import BOOL, Kind, is_inexact
+from functx.ir import Atom
+from functx.numpy import promote
+from functx.numpy.ufuncs import store
+from functx.trace import Tracer, current_trace
+
+
+def _reduce(
+    a: Any,
+    emit: Callable[[Any, Atom, tuple[int, ...]], Atom],
+    *,
+    axis: Any,
+    keepdims: bool,
+    dtype: np.dtype | None = None,
+    out: Any = None,
+    identity: bool = True,
+    name: str = "",
+) -> Any:
+    """Reduce ``a`` after conversion to ``dtype``; a 0-d result is a NumPy scalar."""
+    (h,) = promote.handles([a])
+    axes = shapes.canonical_axes(axis, h.aval.ndim)
+    if not identity and builtins.any(h.aval.shape[i] == 0 for i in axes):
+        raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+    b = current_trace().emit
+    atom = emit(b, promote.convert(b, h, dtype or h.aval.dtype), axes)
+    if keepdims:
+        kept = tuple(1 if i in axes else d for i, d in enumerate(h.aval.shape))
+        atom = b.reshape(atom, shape=kept)
+    if out is not None:
+        return store(np.add, [atom.aval.dtype] * 2, atom.aval.dtype, atom, out, "same_kind")
+    return current_trace().tracer(atom, Kind.ARRAY if atom.aval.shape else Kind.SCALAR)
+
+
+def _sum_axes(b: Any, x: Atom, axes: tuple[int, ...]) -> Atom:
+    return b.reduce_sum(x, axes=axes) if axes else x
+
+
+def _accumulator(dtype: np.dtype) -> np.dtype:
+    """The dtype in which NumPy sums: at least the platform's integer."""
+    return np.add.reduce(np.zeros(1, dtype)).dtype
+
+
+def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """np.sum."""
+    (h,) = promote.handles([a])
+    return _reduce(h, _sum_axes, axis=axis, keepdims=keepdims, dtype=np.dtype(dtype) if dtype else _accumulator(h.aval.dtype), out=out)
+
+
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """np.mean. The mean of integers is float64."""
+    (h,) = promote.handles([a])
+    result = np.dtype(dtype) if dtype else (h.aval.dtype if is_inexact(h.aval.dtype) else np.dtype(float))
+    count = shapes.size(h.aval.shape[i] for i in shapes.canonical_axes(axis, h.aval.ndim))
+
+    def emit(b: Any, x: Atom, axes: tuple[int, ...]) -> Atom:
+        total = _sum_axes(b, x, axes)
+        return b.div(total, b.full_like(total, count))
+
+    return _reduce(h, emit, axis=axis, keepdims=keepdims, dtype=result, out=out)
+
+
+def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """np.var: mean of the squared deviations, with ``ddof`` fewer degrees of freedom."""
+    (h,) = promote.handles([a])
+    axes = shapes.canonical_axes(axis, h.aval.ndim)
+    deviation = np.subtract(h, mean(h, axes, dtype, keepdims=True)) if h.aval.ndim else np.subtract(h, h)
+    count = shapes.size(h.aval.shape[i] for i in axes)
+    freedom = count - ddof if count - ddof > 0 else 0
+    return np.divide(sum(np.square(deviation), axes, dtype, keepdims=keepdims), float(freedom), out=out)
+
+
+def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """np.std."""
+    return np.sqrt(var(a, axis, dtype, ddof=ddof, keepdims=keepdims), out=out)
+
+
+def _extremum(primitive: str, name: str) -> Callable[..., Any]:
+    def reduce(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        def emit(b: Any, x: Atom, axes: tuple[int, ...]) -> Atom:
+            return getattr(b, primitive)(x, axes=axes) if axes else x
+
+        return _reduce(a, emit, axis=axis, keepdims=keepdims, out=out, identity=False, name=name)
+
+    reduce.__doc__ = f"np.{name}, with NaN winning as in NumPy."
+    return reduce
+
+
+max = _extremum("reduce_max", "maximum")
+min = _extremum("reduce_min", "minimum")
+
+
+def _logical(primitive: str) -> Callable[..., Any]:
+    """all and any are the minimum and maximum over bools; that of nothing is their identity."""
+    empty = primitive == "reduce_min"
+
+    def reduce(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        def emit(b: Any, x: Atom, axes: tuple[int, ...]) -> Atom:
+            truth = x if x.aval.dtype == BOOL else b.ne(x, b.zeros_like(x))
+            if [i for i in axes if x.aval.shape[i] == 0]:
+                return b.full(shapes.delete(x.aval.shape, axes), empty, BOOL)
+            return getattr(b, primitive)(truth, axes=axes) if axes else truth
+
+        return _reduce(a, emit, axis=axis, keepdims=keepdims, out=out)
+
+    return reduce
+
+
+all = _logical("reduce_min")
+any = _logical("reduce_max")
+
+
+def _arg_extremum(primitive: str) -> Callable[..., Any]:
+    def reduce(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        (h,) = promote.handles([a])
+        shape = h.aval.shape
+        if shapes.size(shape) == 0 if axis is None else shape[shapes.canonical_axis(axis, len(shape))] == 0:
+            raise ValueError(f"attempt to get {primitive} of an empty sequence")
+        if axis is None:
+            emit: Callable[..., Atom] = lambda b, x, axes: getattr(b, primitive)(b.reshape(x, shape=(shapes.size(shape),)), axis=0)  # noqa: E731
+        else:
+            emit = lambda b, x, axes: getattr(b, primitive)(x, axis=axes[0])  # noqa: E731
+        return _reduce(h, emit, axis=axis, keepdims=keepdims, out=out)
+
+    return reduce
+
+
+argmax = _arg_extremum("argmax")
+argmin = _arg_extremum("argmin")
+
+
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """np.ptp: maximum minus minimum."""
+    return np.subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims), out=out)
+
+
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tracer:
+    """np.count_nonzero."""
+    return sum(np.not_equal(a, 0), axis=axis, keepdims=keepdims)

@@ -1,0 +1,294 @@
+"""NumPy's ufuncs on tracers: one table from ufunc to primitives, type resolution by NumPy itself, ``out=`` as a write.
+
+Python operators between Python scalars follow Python: ``True + True`` is an int, and what raises or changes type with the value (a zero
+divisor, a negative exponent) demands that value.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functx import dtypes, mutation
+from functx.dtypes import Kind
+from functx.errors import ConcretizationError, TracerWriteError, UnsupportedError
+from functx.ir import Atom, Literal
+from functx.numpy import promote
+from functx.primitive import Emitter
+from functx.trace import Tracer, current_trace, where
+
+Rule = Callable[..., Atom]
+
+
+def _one(b: Emitter, x: Atom) -> Atom:
+    return b.full_like(x, 1)
+
+
+def _extremum(name: str) -> Rule:
+    """max and min give the whole derivative at a tie to a Python scalar operand, else half to each."""
+
+    def rule(b: Emitter, x: Atom, y: Atom, *, operands: Sequence[Tracer]) -> Atom:
+        weak = [h.kind is Kind.PYTHON for h in operands]
+        tie = {(True, False): "first", (False, True): "second"}.get(tuple(weak), "half")
+        return getattr(b, name)(x, y, tie=tie)
+
+    return rule
+
+
+def _power(b: Emitter, x: Atom, y: Atom, *, operands: Sequence[Tracer]) -> Atom:
+    """The exponents that NumPy computes without pow, it being both faster and more exact."""
+    exponent = operands[1].atom
+    if isinstance(exponent, Literal) and dtypes.is_inexact(x.aval.dtype):
+        if exponent.value == 2:
+            return b.mul(x, x)
+        if exponent.value == 1:
+            return x
+        if exponent.value == 0.5:
+            return b.sqrt(x)
+        if exponent.value == -1:
+            return b.div(_one(b, x), x)
+    return b.pow(x, y)
+
+
+def _logical(name: str) -> Rule:
+    def rule(b: Emitter, *xs: Atom) -> Atom:
+        return getattr(b, name)(*(x if x.aval.dtype == dtypes.BOOL else b.ne(x, b.zeros_like(x)) for x in xs))
+
+    return rule
+
+
+def _xor(b: Emitter, x: Atom, y: Atom) -> Atom:
+    return b.and_(b.or_(x, y), b.not_(b.and_(x, y)))
+
+
+def _is_finite(b: Emitter, x: Atom) -> Atom:
+    return b.lt(b.abs(x), b.full_like(x, np.inf))
+
+
+# The primitives behind each ufunc. Operands arrive converted to the loop's dtypes and broadcast to one shape.
+UFUNCS: dict[np.ufunc, Rule] = {
+    np.add: lambda b, x, y: b.or_(x, y) if x.aval.dtype == dtypes.BOOL else b.add(x, y),
+    np.subtract: lambda b, x, y: b.sub(x, y),
+    np.multiply: lambda b, x, y: b.and_(x, y) if x.aval.dtype == dtypes.BOOL else b.mul(x, y),
+    np.divide: lambda b, x, y: b.div(x, y),
+    np.negative: lambda b, x: b.neg(x),
+    np.positive: lambda b, x: x,
+    np.square: lambda b, x: b.mul(x, x),
+    np.reciprocal: lambda b, x: b.div(_one(b, x), x),
+    np.exp: lambda b, x: b.exp(x),
+    np.log: lambda b, x: b.log(x),
+    np.tanh: lambda b, x: b.tanh(x),
+    np.sin: lambda b, x: b.sin(x),
+    np.cos: lambda b, x: b.cos(x),
+    np.sqrt: lambda b, x: b.sqrt(x),
+    np.absolute: lambda b, x: x if x.aval.dtype == dtypes.BOOL else b.abs(x),
+    np.fabs: lambda b, x: b.abs(x),
+    np.sign: lambda b, x: b.sign(x),
+    np.equal: lambda b, x, y: b.eq(x, y),
+    np.not_equal: lambda b, x, y: b.ne(x, y),
+    np.less: lambda b, x, y: b.lt(x, y),
+    np.less_equal: lambda b, x, y: b.le(x, y),
+    np.greater: lambda b, x, y: b.gt(x, y),
+    np.greater_equal: lambda b, x, y: b.ge(x, y),
+    np.logical_and: _logical("and_"),
+    np.logical_or: _logical("or_"),
+    np.logical_not: _logical("not_"),
+    np.logical_xor: lambda b, x, y: b.ne(*(z if z.aval.dtype == dtypes.BOOL else b.ne(z, b.zeros_like(z)) for z in (x, y))),
+    np.bitwise_and: lambda b, x, y: b.and_(x, y),
+    np.bitwise_or: lambda b, x, y: b.or_(x, y),
+    np.bitwise_xor: _xor,
+    np.invert: lambda b, x: b.not_(x),
+    np.isnan: lambda b, x: b.ne(x, x),
+    np.isfinite: _is_finite,
+    np.isinf: lambda b, x: b.eq(b.abs(x), b.full_like(x, np.inf)),
+}
+
+# Rules that look at the operands as the user gave them: a Python scalar, a literal exponent.
+OPERAND_UFUNCS: dict[np.ufunc, Rule] = {np.power: _power, np.maximum: _extremum("max"), np.minimum: _extremum("min")}
+
+
+def is_traced(ufunc: np.ufunc) -> bool:
+    """Whether functx has a rule for this ufunc."""
+    return ufunc in UFUNCS or ufunc in OPERAND_UFUNCS
+
+
+def _emit(ufunc: np.ufunc, b: Emitter, atoms: Sequence[Atom], operands: Sequence[Tracer]) -> Atom:
+    if ufunc in OPERAND_UFUNCS:
+        return OPERAND_UFUNCS[ufunc](b, *atoms, operands=operands)
+    return UFUNCS[ufunc](b, *atoms)
+
+
+_COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
+
+
+def apply(ufunc: np.ufunc, inputs: Sequence[Any], *, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Tracer:
+    """``ufunc(*inputs, out=out, dtype=dtype)`` where an operand or ``out`` is a tracer."""
+    if not is_traced(ufunc):
+        raise UnsupportedError(f"np.{ufunc.__name__} is not traced by functx", where=where(), fix="write it with supported functions")
+    operands = promote.handles(inputs)
+    target = out[0] if isinstance(out, tuple) else out
+    *loop, result = _resolve(ufunc, operands, dtype, casting)
+    shape = promote.broadcast_shapes(operands)
+    b = current_trace().emit
+    if ufunc in _COMPARISONS and (constant := _out_of_range(ufunc, operands, loop)) is not None:
+        atom = b.full(shape, constant, dtypes.BOOL)
+    else:
+        atoms = [promote.broadcast(b, promote.convert(b, h, d), shape) for h, d in zip(operands, loop, strict=True)]
+        atom = _emit(ufunc, b, atoms, operands)
+    if target is not None:
+        return store(ufunc, loop, result, atom, target, casting)
+    return current_trace().tracer(atom, promote.result_kind(operands, shape), promote.k_order(operands, shape, atom.aval.dtype))
+
+
+def _resolve(ufunc: np.ufunc, operands: Sequence[Tracer], dtype: Any, casting: str) -> list[np.dtype]:
+    """The dtypes of the loop that NumPy would run."""
+    given = [promote.loop_dtype(h) for h in operands]
+    if all(isinstance(d, type) for d in given):  # only Python scalars: they become arrays of their default dtypes
+        given = [h.aval.dtype for h in operands]
+    signature = {} if dtype is None else {"signature": (*(None,) * ufunc.nin, np.dtype(dtype))}
+    try:
+        return list(ufunc.resolve_dtypes((*given, None), casting=casting, **signature))
+    except TypeError as error:
+        error.add_note(f"  at:  {where()}")
+        raise
+
+
+def _out_of_range(ufunc: np.ufunc, operands: Sequence[Tracer], loop: Sequence[np.dtype]) -> bool | None:
+    """A Python int that the other operand's dtype cannot hold compares as NumPy does it: by its true value, the same for all elements."""
+    for i, (h, dtype) in enumerate(zip(operands, loop, strict=True)):
+        if isinstance(h.atom, Literal) and h.aval.weak and dtype.kind in "iu":
+            value, info = h.atom.value.item(), np.iinfo(dtype)
+            if not info.min <= value <= info.max:
+                any_element = info.max if value > info.max else info.min
+                return bool(ufunc(*([any_element, value] if i == 1 else [value, any_element])))
+    return None
+
+
+def store(ufunc: np.ufunc, loop: Sequence[np.dtype], result: np.dtype, atom: Atom, target: Any, casting: str) -> Any:
+    """Write a result into ``out``. A plain ndarray takes it only if its value is known and no gradient is lost."""
+    if not isinstance(target, Tracer):
+        return _store_plain(atom, target, casting)
+    trace = current_trace()
+    handle = trace.lift(target)
+    mutation.check_writeable(handle)
+    if not np.can_cast(result, handle.aval.dtype, casting):
+        ufunc(*(np.empty(0, d) for d in loop), out=np.empty(0, handle.aval.dtype), casting=casting)  # raises NumPy's own error
+    shape = handle.aval.shape
+    if promote.shapes.broadcast(atom.aval.shape, shape) != shape:
+        raise ValueError(f"non-broadcastable output operand with shape {shape} doesn't match the broadcast shape {atom.aval.shape}")
+    b = trace.emit
+    value = atom if atom.aval.dtype == handle.aval.dtype else b.convert(atom, dtype=handle.aval.dtype, checked=False)
+    mutation.write(handle, promote.broadcast(b, value, shape))
+    return target
+
+
+def _store_plain(atom: Atom, target: np.ndarray, casting: str) -> np.ndarray:
+    from functx.demand import depends_on_differentiated
+
+    trace = current_trace()
+    if not depends_on_differentiated(trace, atom):
+        try:
+            value = trace.demand(atom)
+        except ConcretizationError:
+            pass
+        else:
+            np.copyto(target, value, casting=casting)
+            return target
+    raise write_error(target)
+
+
+def write_error(target: np.ndarray) -> TracerWriteError:
+    """The error for a traced value on its way into a plain ndarray."""
+    return TracerWriteError(
+        f"a traced value cannot be written into a plain ndarray (here one of shape {target.shape}, dtype {target.dtype})",
+        where=where(),
+        why="NumPy owns that array and would lose the value's derivative and trace",
+        fix="make the array with fnp.zeros(...) (import functx.numpy as fnp), or, if it exists already, write buf = fnp.asarray(buf) "
+        "before: a handle that is read and written back like an argument",
+    )
+
+
+# --- Python operators ---------------------------------------------------------------------------------------------------------------------
+
+BINARY: dict[str, np.ufunc] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "pow": np.power, "floordiv": np.floor_divide,
+    "mod": np.remainder, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lshift": np.left_shift,
+    "rshift": np.right_shift, "matmul": np.matmul,
+}  # fmt: skip
+COMPARE: dict[str, np.ufunc] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+UNARY: dict[str, np.ufunc] = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+
+
+def operator_call(ufunc: np.ufunc, inputs: Sequence[Any], name: str) -> Any:
+    """A Python operator with a tracer among its operands."""
+    if ufunc is np.matmul:
+        return ufunc(*inputs)
+    if not all(_is_array_like(v) for v in inputs):
+        return NotImplemented
+    operands = promote.handles(inputs)
+    if all(h.kind is Kind.PYTHON for h in operands):
+        return _python_operator(ufunc, operands, name)
+    return apply(ufunc, operands)
+
+
+def _is_array_like(value: Any) -> bool:
+    return isinstance(value, (Tracer, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
+
+
+def _python_operator(ufunc: np.ufunc, operands: Sequence[Tracer], name: str) -> Any:
+    """An operator between Python scalars gives what Python gives."""
+    trace, f = current_trace(), getattr(operator, name + "_" if name in ("and", "or") else name)
+    types = [dtypes.python_type(h.aval.dtype) for h in operands]
+    result = type(f(*(t(1) for t in types)))
+    if name in ("floordiv", "mod", "lshift", "rshift"):
+        return _by_value(name, f, operands)
+    if (name == "pow" and not _plain_power(operands)) or name == "truediv":
+        try:
+            result = _checked_type(f, operands, name)
+        except ConcretizationError:
+            return apply(ufunc, operands)  # the value cannot be known here: NumPy's rules
+    loop = result if name not in COMPARE else np.result_type(*(dtypes.PYTHON_DTYPES[t] for t in types)).type
+    dtype = np.dtype(loop)
+    b = trace.emit
+    atom = _emit(ufunc, b, [promote.convert(b, h, dtype) for h in operands], operands)
+    return trace.tracer(atom, Kind.PYTHON)
+
+
+def _checked_type(f: Callable[..., Any], operands: Sequence[Tracer], name: str) -> type:
+    """The type of a result that depends on values; Python's own error for the values that have one."""
+    if name == "truediv":
+        f(1.0, _python_value(operands[1]))
+        return float
+    result = type(f(*(_python_value(h) for h in operands)))
+    if result is complex:
+        raise UnsupportedError(
+            "a negative number to a fractional power is complex in Python", where=where(), fix="use np.power, or a complex base"
+        )
+    return result
+
+
+def _by_value(name: str, f: Callable[..., Any], operands: Sequence[Tracer]) -> Any:
+    """Integer-valued operators: the result is a plain number. Only the remainder of floats has a derivative."""
+    x, y = (_python_value(h) for h in operands)
+    if name == "mod" and isinstance(f(x, y), float):
+        return operands[0] - operands[1] * float(x // y)
+    return f(x, y)
+
+
+def _python_value(handle: Tracer) -> Any:
+    """The value as Python's own type, also of a differentiated one: it decides the type of the result, an error, or a piecewise
+    constant.
+    """
+    value = handle.value()
+    return value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
+def _plain_power(operands: Sequence[Tracer]) -> bool:
+    """Whether ``x ** n`` has the same type for all x and never fails: n is a known non-negative whole number."""
+    atom = operands[1].atom
+    return isinstance(atom, Literal) and atom.value >= 0 and atom.value == int(atom.value)
