@@ -1,0 +1,226 @@
+"""Rewrites that are exact for every value, NaN, infinity and signed zero included (but for the sign of a zero that mul_zero makes, which
+no rule
+fixes). What is not exact does not belong here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functx.ir import Atom, Eqn, Graph
+from functx.transforms.simplify import Rewriter, is_float, rewrite
+
+Rule = Callable[[Rewriter, Eqn], "Atom | None"]
+
+
+def simplify_algebra(graph: Graph) -> Graph:
+    """Apply the table below once, front to back."""
+    return rewrite(graph, RULES)
+
+
+def _add(r: Rewriter, eqn: Eqn) -> Atom | None:
+    """x + 0 is x for integers; for floats only x + (-0.0) is (0.0 + -0.0 is 0.0, so x + 0.0 changes the sign of a negative zero)."""
+    x, y = eqn.inputs
+    if _is_neutral_zero(r, y):
+        return x
+    return y if _is_neutral_zero(r, x) else None
+
+
+def _is_neutral_zero(r: Rewriter, atom: Atom) -> bool:
+    value = r.uniform(atom)
+    return value is not None and value == 0 and (not is_float(atom) or bool(np.signbit(value)))
+
+
+def _sub(r: Rewriter, eqn: Eqn) -> Atom | None:
+    """x - 0 is x, for floats with a positive zero."""
+    x, y = eqn.inputs
+    value = r.uniform(y)
+    return x if value is not None and value == 0 and not (is_float(y) and np.signbit(value)) else None
+
+
+def _mul(r: Rewriter, eqn: Eqn) -> Atom | None:
+    """x * 1 is x, x * -1 is -x."""
+    for x, other in (eqn.inputs, eqn.inputs[::-1]):
+        value = r.uniform(other)
+        if value is not None and value == 1:
+            return x
+        if value is not None and value == -1 and is_float(x):
+            return r.builder.neg(x)
+    return None
+
+
+def _mul_zero(r: Rewriter, eqn: Eqn) -> Atom | None:
+    """With a factor that is a finite constant other than zero it is a product; with zero it is zero."""
+    for x, other in (eqn.inputs, eqn.inputs[::-1]):
+        value = r.uniform(other)
+        if value is None:
+            continue
+        if value == 0:
+            return r.builder.zeros_like(x)
+        if np.isfinite(value):
+            return x if value == 1 else r.builder.mul(x, other)
+    if any(_nonzero_finite(r, a) for a in eqn.inputs):
+        return r.builder.mul(*eqn.inputs)
+    return None
+
+
+def _nonzero_finite(r: Rewriter, atom: Atom) -> bool:
+    """A selection between finite constants other than zero."""
+    eqn = r.producer(atom)
+    if eqn is None or eqn.primitive.name != "select":
+        return False
+    values = [r.uniform(a) for a in eqn.inputs[1:]]
+    return all(v is not None and v != 0 and np.isfinite(v) for v in values)
+
+
+def _div(r: Rewriter, eqn: Eqn) -> Atom | None:
+    """x / 1 is x; division by another power of two is an exact product."""
+    x, y = eqn.inputs
+    value = r.uniform(y)
+    if value is None or not is_float(x) or value.dtype.kind != "f":
+        return None
+    if value == 1:
+        return x
+    mantissa, exponent = np.frexp(np.abs(value))
+    if mantissa == 0.5 and abs(int(exponent)) < 60:
+        return r.builder.mul(x, r.builder.full_like(x, 1 / value))
+    return None
+
+
+def _neg(r: Rewriter, eqn: Eqn) -> Atom | None:
+    inner = r.producer(eqn.inputs[0])
+    return inner.inputs[0] if inner is not None and inner.primitive.name == "neg" else None
+
+
+def _select(r: Rewriter, eqn: Eqn) -> Atom | None:
+    pred, x, y = eqn.inputs
+    chosen = r.uniform(pred)
+    if chosen is not None:
+        return x if chosen else y
+    return x if x is y else None
+
+
+def _convert(r: Rewriter, eqn: Eqn) -> Atom | None:
+    x = eqn.inputs[0]
+    if x.aval.dtype == eqn.params["dtype"]:
+        return x
+    return _push_uniform(r, eqn)
+
+
+def _push_uniform(r: Rewriter, eqn: Eqn) -> Atom | None:
+    """A conversion of a uniform constant is a uniform constant."""
+    value = r.uniform(eqn.inputs[0])
+    if value is None or eqn.params["checked"]:
+        return None
+    with np.errstate(all="ignore"):
+        return r.builder.full(eqn.inputs[0].aval.shape, value.astype(eqn.params["dtype"]), eqn.params["dtype"])
+
+
+def _reshape(r: Rewriter, eqn: Eqn) -> Atom | None:
+    x, shape = eqn.inputs[0], eqn.params["shape"]
+    if x.aval.shape == shape:
+        return x
+    inner = r.producer(x)
+    if inner is not None and inner.primitive.name == "reshape":
+        return _reshape_to(r, inner.inputs[0], shape)
+    return _rebroadcast(r, eqn)
+
+
+def _reshape_to(r: Rewriter, x: Atom, shape: tuple[Any, ...]) -> Atom:
+    return x if x.aval.shape == shape else r.builder.reshape(x, shape=shape)
+
+
+def _rebroadcast(r: Rewriter, eqn: Eqn) -> Atom | None:
+    """Moving the elements of a uniform constant changes its shape only."""
+    value = r.uniform(eqn.inputs[0])
+    out = eqn.outputs[0].aval
+    inner = r.producer(eqn.inputs[0])
+    if value is None or inner is None:
+        return None
+    return r.builder.full(out.shape, value, out.dtype)
+
+
+def _transpose(r: Rewriter, eqn: Eqn) -> Atom | None:
+    x, perm = eqn.inputs[0], eqn.params["perm"]
+    if perm == tuple(range(len(perm))):
+        return x
+    inner = r.producer(x)
+    if inner is not None and inner.primitive.name == "transpose":
+        joint = tuple(inner.params["perm"][p] for p in perm)
+        source = inner.inputs[0]
+        return source if joint == tuple(range(len(joint))) else r.builder.transpose(source, perm=joint)
+    return _rebroadcast(r, eqn)
+
+
+def _broadcast(r: Rewriter, eqn: Eqn) -> Atom | None:
+    x = eqn.inputs[0]
+    if x.aval.shape == eqn.params["shape"]:
+        return x
+    inner = r.producer(x)
+    if inner is not None and inner.primitive.name == "broadcast":
+        dims = tuple(eqn.params["dims"][d] for d in inner.params["dims"])
+        return r.builder.broadcast(inner.inputs[0], shape=eqn.params["shape"], dims=dims)
+    return None
+
+
+def _slice(r: Rewriter, eqn: Eqn) -> Atom | None:
+    x, p = eqn.inputs[0], eqn.params
+    if x.aval.shape == p["sizes"] and all(s == 1 for s in p["steps"]):
+        return x
+    inner = r.producer(x)
+    if inner is None:
+        return None
+    if inner.primitive.name == "slice":
+        q = inner.params
+        starts = tuple(a + b * s for a, b, s in zip(q["starts"], p["starts"], q["steps"], strict=True))
+        steps = tuple(a * b for a, b in zip(q["steps"], p["steps"], strict=True))
+        return r.builder.slice(inner.inputs[0], starts=starts, sizes=p["sizes"], steps=steps)
+    if inner.primitive.name == "slice_set" and _same_region(inner, p):
+        return inner.inputs[1]  # reading back what was just written
+    return _rebroadcast(r, eqn)
+
+
+def _same_region(inner: Eqn, p: Any) -> bool:
+    return inner.params["starts"] == p["starts"] and inner.params["steps"] == p["steps"] and inner.inputs[1].aval.shape == p["sizes"]
+
+
+def _slice_set(r: Rewriter, eqn: Eqn) -> Atom | None:
+    """A write that covers everything is what was written; a second write to the same region hides the first."""
+    x, update = eqn.inputs
+    if update.aval.shape == x.aval.shape and all(s == 1 for s in eqn.params["steps"]):
+        return update
+    inner = r.producer(x)
+    if inner is not None and inner.primitive.name == "slice_set" and _same_region(inner, {**eqn.params, "sizes": update.aval.shape}):
+        return r.builder.slice_set(inner.inputs[0], update, **eqn.params)
+    return None
+
+
+def _reduce_sum(r: Rewriter, eqn: Eqn) -> Atom | None:
+    return eqn.inputs[0] if not eqn.params["axes"] else None
+
+
+def _concatenate(r: Rewriter, eqn: Eqn) -> Atom | None:
+    return eqn.inputs[0] if len(eqn.inputs) == 1 else None
+
+
+RULES: dict[str, Rule] = {
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
+    "mul_zero": _mul_zero,
+    "div": _div,
+    "neg": _neg,
+    "select": _select,
+    "convert": _convert,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "broadcast": _broadcast,
+    "slice": _slice,
+    "slice_set": _slice_set,
+    "reduce_sum": _reduce_sum,
+    "concatenate": _concatenate,
+    "stop_gradient": lambda r, eqn: eqn.inputs[0],
+}

@@ -1,0 +1,60 @@
+"""The arguments of a transformed function as labelled leaves, and which of them a transform is about."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from functx import trees
+from functx.trace import Tracer
+from functx.transforms.staging import is_static
+
+
+@dataclass
+class Arguments:
+    """Flattened arguments.
+
+    Attributes:
+      leaves: all leaves, positional arguments first.
+      labels: how messages call each leaf: ``'params['w']'``, ``'x'``.
+      spans: the range of leaves of each positional argument.
+    """
+
+    leaves: list[Any]
+    labels: list[str]
+    spans: list[range]
+    treedef: Any
+
+    def rebuild(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments with other leaves."""
+        return trees.unflatten(self.treedef, leaves)
+
+
+def flatten_arguments(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    """Leaves, labels and structure of a call's arguments."""
+    leaves, treedef = trees.flatten((args, kwargs))
+    names = positional_names(f, len(args))
+    labels: list[str] = []
+    spans: list[range] = []
+    for name, value in [*zip(names, args, strict=True), *((k, kwargs[k]) for k in sorted(kwargs))]:
+        paths = trees.leaf_paths(value)
+        spans.append(range(len(labels), len(labels) + len(paths)))
+        labels += [f"'{name}{path}'" for path in paths]
+    return Arguments(leaves, labels, spans[: len(args)], treedef)
+
+
+def positional_names(f: Callable[..., Any], count: int) -> list[str]:
+    """Names of the first ``count`` positional parameters (``args[i]`` where there is none)."""
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        parameters = ()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [names[i] if i < len(names) else f"args[{i}]" for i in range(count)]
+
+
+def is_traced_leaf(value: Any) -> bool:
+    """Whether a leaf takes part in the graph (static leaves pass through)."""
+    return isinstance(value, Tracer) or not is_static(value)

@@ -1,0 +1,311 @@
+"""custom_jvp and custom_vjp: functions with derivative rules of their own.
+
+Rules are traced when the function is called inside a trace, once per types where nothing stands in the way, and kept as graphs in the
+parameters of
+one equation. A call of the same rule with the same types inside its own rule is recorded as an equation whose rule is SELF.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from functx import shapes, trees
+from functx.dtypes import is_inexact
+from functx.errors import CustomRuleError
+from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Output, Var
+from functx.ops import higher_order
+from functx.ops.higher_order import SELF
+from functx.source import function_source
+from functx.trace import Trace, Tracer, current_trace, where
+from functx.transforms.arguments import is_traced_leaf
+from functx.transforms.boundary import wrap
+from functx.transforms.entries import typed_value
+from functx.transforms.staging import Staged, stage
+from functx.transforms.subgraphs import SubGraph, stage_subgraph
+
+_serial = itertools.count(1)
+
+
+@dataclass
+class _Body:
+    """One traced function of a rule: its graph, and the outer handles that it closes over (its last inputs)."""
+
+    graph: Graph
+    captured: list[Tracer]
+    pure: bool  # nothing was looked at or closed over: the graph holds for all arguments of these types
+
+    @classmethod
+    def of(cls, staged: Staged, outputs: Sequence[Atom]) -> _Body:
+        trace = staged.trace
+        captured = [slot.outer for slot in trace.inputs if slot.role is InRole.CAPTURED]
+        graph = staged.graph.replace(outputs=tuple(Output(a) for a in outputs))
+        return cls(graph, captured, not (trace.demanded or captured))
+
+
+class _CustomRule:
+    """What custom_jvp and custom_vjp share."""
+
+    kind = ""
+
+    def __init__(self, f: Callable[..., Any]):
+        functools.update_wrapper(self, f)
+        self._f = f
+        self._id = f"{getattr(f, '__name__', 'f')}#{next(_serial)}"
+        self._memo: dict[Any, dict[str, Any]] = {}
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any) -> Any:
+        parent = current_trace()
+        if parent is None:
+            return self._f(*args)
+        sub = stage_subgraph(self._f, self.kind, args, {}, parent, share=False)
+        if sub.staged.trace.writes:
+            raise self._error("writes to its arguments", "a custom rule describes a pure function", "copy what it changes")
+        results = [r for r in sub.staged.results if r.aval is not None]
+        primal = _Body.of(sub.staged, [sub.staged.graph.outputs[r.value].atom for r in results])
+        params, captured = self._params(sub, primal, args, parent)
+        operands = [slot.outer_atom for slot in sub.staged.trace.inputs if slot.role is not InRole.CAPTURED]
+        operands += [parent.lift(h).atom for h in captured]
+        outs = iter(parent.emit.bind(self._primitive, operands, {**params, "rule": self._id, "captures": len(captured)}))
+        leaves = [r.constant if r.aval is None else wrap(next(outs), r.aval.kind, parent) for r in sub.staged.results]
+        return trees.unflatten(sub.staged.out_tree, leaves)
+
+    def _params(self, sub: SubGraph, primal: _Body, args: tuple[Any, ...], parent: Trace) -> tuple[dict[str, Any], list[Tracer]]:
+        """The graphs of the rule, and the handles that they close over."""
+        leaves = [_leaf_type(v, slot, sub) for v, slot in zip(sub.arguments.leaves, sub.slots, strict=True)]
+        key = (self._id, sub.arguments.treedef, tuple(leaves))
+        arguments = sum(slot is not None for slot in sub.slots)
+        if parent.is_tracing_rule(key):
+            rule: dict[str, Any] = self._self_rule(sub)
+            return {"graph": _aligned(primal, arguments, primal.captured), **rule}, primal.captured
+        if key in self._memo and primal.pure:
+            return self._memo[key], []
+        bodies, extra = self._trace_rule(sub, args, parent, key)
+        captured = _distinct([*primal.captured, *(h for body in bodies.values() for h in body.captured)])
+        graphs = {name: _aligned(body, self._capture_place(name, arguments), captured) for name, body in bodies.items()}
+        params = {"graph": _aligned(primal, arguments, captured), **graphs, **extra}
+        if primal.pure and all(body.pure for body in bodies.values()):
+            self._memo[key] = params
+        return params, captured
+
+    def _error(self, what: str, why: str = "", fix: str = "") -> CustomRuleError:
+        return CustomRuleError(f"{function_source(self._f)}, which has a {self.kind} rule, {what}", where=where(), why=why, fix=fix)
+
+
+def _leaf_type(value: Any, slot: int | None, sub: SubGraph) -> Any:
+    return typed_value(value) if slot is None else sub.staged.trace.inputs[slot].var.aval
+
+
+def _distinct(handles: Sequence[Tracer]) -> list[Tracer]:
+    return list({id(h): h for h in handles}.values())
+
+
+def _aligned(body: _Body, place: int, captured: Sequence[Tracer]) -> Graph:
+    """The body's graph with one input for every handle that the rule closes over, at ``place``; its own are its last inputs."""
+    inputs = list(body.graph.inputs)
+    own = {id(h): slot for h, slot in zip(body.captured, inputs[len(inputs) - len(body.captured) :], strict=True)}
+    given = inputs[: len(inputs) - len(body.captured)]
+    all_captured = [own.get(id(h)) or Input(Var(h.aval), InRole.CAPTURED) for h in captured]
+    return body.graph.replace(inputs=(*given[:place], *all_captured, *given[place:]))
+
+
+class custom_jvp(_CustomRule):  # noqa: N801 - a function in all but implementation
+    """A function with a forward-mode rule: ``@custom_jvp``, then ``@f.defjvp``.
+
+    The rule ``jvp(primals, tangents) -> (out, out_tangent)`` must be linear in the tangents; reverse mode follows by transposing it.
+    Tangents of
+    integer arguments are None.
+
+    >>> import numpy as np
+    >>> import functx as fx
+    >>> @fx.custom_jvp
+    ... def f(x):
+    ...     return np.sin(x)
+    >>> @f.defjvp
+    ... def f_jvp(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return f(x), 2.0 * np.cos(x) * t
+    >>> fx.grad(f)(0.0)
+    2.0
+    """
+
+    kind = "custom_jvp"
+    _primitive = higher_order.custom_jvp
+    _rule: Callable[..., Any] | None = None
+
+    def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
+        """Set the rule; returns it, so that it works as a decorator."""
+        self._rule = jvp
+        return jvp
+
+    def _self_rule(self, sub: SubGraph) -> dict[str, Any]:
+        return {"jvp": SELF}
+
+    def _capture_place(self, name: str, arguments: int) -> int:
+        return arguments
+
+    def _trace_rule(self, sub: SubGraph, args: tuple[Any, ...], parent: Trace, key: Any) -> tuple[dict[str, _Body], dict[str, Any]]:
+        if self._rule is None:
+            raise self._error("was called before its rule was set", fix="set it with @f.defjvp")
+        values = _Inputs(self._rule, self.kind, parent, key)
+        primals = values.like(sub)
+        tangents = [values.unknown(h.aval) if isinstance(h, Tracer) else None for h in primals]
+        shown = [t if t is not None and is_inexact(t.aval.dtype) else None for t in tangents]
+        staged = values.stage(trees.unflatten(_args_tree(sub), primals), trees.unflatten(_args_tree(sub), shown))
+        if staged.out_tree.num_children != 2 or len(staged.results) % 2:
+            raise self._error("has a rule that does not return a pair of results and tangents", fix="return out, out_tangent")
+        half = len(staged.results) // 2
+        outputs = _matching(self, sub.staged, staged, range(half), "result")
+        outputs += _matching(self, sub.staged, staged, range(half, 2 * half), "tangent")
+        return {"jvp": _Body.of(staged, outputs)}, {}
+
+
+class custom_vjp(_CustomRule):  # noqa: N801
+    """A function with a reverse-mode rule: ``@custom_vjp``, then ``f.defvjp(fwd, bwd)``.
+
+    ``fwd(*args) -> (out, residuals)`` and ``bwd(residuals, ct) -> cotangents``, a tuple with one entry per argument (None: zero). Forward
+    mode
+    follows by transposing ``bwd``, which must then be linear in ``ct``.
+
+    >>> import numpy as np
+    >>> import functx as fx
+    >>> @fx.custom_vjp
+    ... def clipped(x):
+    ...     return x
+    >>> clipped.defvjp(lambda x: (x, None), lambda _, g: (np.clip(g, -1.0, 1.0),))
+    >>> fx.grad(lambda x: 5.0 * clipped(x))(2.0)
+    1.0
+    """
+
+    kind = "custom_vjp"
+    _primitive = higher_order.custom_vjp
+    _fwd: Callable[..., Any] | None = None
+    _bwd: Callable[..., Any] | None = None
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Set the rule."""
+        self._fwd, self._bwd = fwd, bwd
+
+    def _self_rule(self, sub: SubGraph) -> dict[str, Any]:
+        return {"fwd": SELF, "bwd": SELF, "positions": ()}
+
+    def _capture_place(self, name: str, arguments: int) -> int:
+        return arguments if name == "fwd" else 0
+
+    def _trace_rule(self, sub: SubGraph, args: tuple[Any, ...], parent: Trace, key: Any) -> tuple[dict[str, _Body], dict[str, Any]]:
+        if self._fwd is None or self._bwd is None:
+            raise self._error("was called before its rule was set", fix="set it with f.defvjp(fwd, bwd)")
+        forward = stage_subgraph(self._fwd, self.kind, args, {}, parent, share=False, rule=key).staged
+        children = forward.out_tree.children() if forward.out_tree.type is tuple else []
+        if len(children) != 2 or children[0] != sub.staged.out_tree:
+            raise self._error("has a fwd that does not return its results and residuals", fix="return out, residuals")
+        count = children[0].num_leaves
+        residuals = [r for r in forward.results[count:] if r.aval is not None]
+        outputs = _matching(self, sub.staged, forward, range(count), "result")
+        outputs += [forward.graph.outputs[r.value].atom for r in residuals]
+        values = _Inputs(self._bwd, self.kind, parent, key)
+        saved = [r.constant if r.aval is None else values.known(r.aval, forward, r.value) for r in forward.results[count:]]
+        cts = [r.constant if r.aval is None else values.unknown(r.aval) for r in sub.staged.results]
+        backward = values.stage(trees.unflatten(children[1], saved), trees.unflatten(sub.staged.out_tree, cts))
+        positions, gradients = self._cotangents(sub, backward)
+        return {"fwd": _Body.of(forward, outputs), "bwd": _Body.of(backward, gradients)}, {"positions": positions}
+
+    def _cotangents(self, sub: SubGraph, backward: Staged) -> tuple[tuple[int, ...], list[Atom]]:
+        """Which inputs get a cotangent, and its atom, of the input's type."""
+        given = _leaves_with_none(backward)
+        expected = _args_tree(sub).children()
+        if len(given) != len(expected):
+            raise self._error(
+                f"has a bwd that returns {len(given)} cotangents for {len(expected)} arguments", fix="return a tuple, one per argument"
+            )
+        per_leaf: list[Any] = []
+        for i, (tree, (own, results)) in enumerate(zip(expected, given, strict=True)):
+            if own is None:
+                per_leaf += [None] * tree.num_leaves
+            elif len(results) != tree.num_leaves:
+                raise self._error(f"has a bwd whose cotangent {i} has structure {own}; the argument has {tree}")
+            else:
+                per_leaf += results
+        positions, atoms = [], []
+        for result, slot in zip(per_leaf, sub.slots, strict=True):
+            aval = None if slot is None else sub.staged.trace.inputs[slot].var.aval
+            if result is not None and aval is not None and is_inexact(aval.dtype):
+                positions.append(slot)
+                atoms.append(_typed(self, backward, result, aval, "cotangent"))
+        return tuple(positions), atoms
+
+
+class _Inputs:
+    """Inputs of a rule that are no arguments of the caller: residuals, tangents, cotangents."""
+
+    def __init__(self, f: Callable[..., Any], transform: str, parent: Trace, key: Any):
+        self.f, self.trace = f, Trace(function_source(f), transform)
+        self.trace.rule = key
+
+    def unknown(self, aval: AbstractArray) -> Tracer:
+        return self.trace.add_input(aval, hidden=True, label="of the rule").handle
+
+    def known(self, aval: AbstractArray, staged: Staged, output: int) -> Tracer:
+        """A residual: its value can be had where the forward rule's is."""
+        atom = staged.graph.outputs[output].atom
+        return self.trace.add_input(aval, specialize=lambda: staged.trace.demand(atom), label="a residual").handle
+
+    def like(self, sub: SubGraph) -> list[Any]:
+        """Handles for the argument leaves of a sub-graph."""
+        out = []
+        for value, slot in zip(sub.arguments.leaves, sub.slots, strict=True):
+            if slot is None:
+                out.append(value)
+                continue
+            source = sub.staged.trace.inputs[slot]
+            out.append(self.trace.add_input(source.var.aval, outer=source.outer, outer_atom=source.outer_atom, label=source.label).handle)
+        return out
+
+    def stage(self, *args: Any) -> Staged:
+        return stage(self.f, self.trace, args, {})
+
+
+def _args_tree(sub: SubGraph) -> Any:
+    return sub.arguments.treedef.children()[0]
+
+
+def _leaves_with_none(staged: Staged) -> list[tuple[Any, list[Any]]]:
+    """Per returned cotangent its structure (None where it is None) and the results of its leaves."""
+    trees_ = staged.out_tree.children() if staged.out_tree.type in (tuple, list) else [staged.out_tree]
+    out, start = [], 0
+    for tree in trees_:
+        results = staged.results[start : start + tree.num_leaves]
+        out.append((None if tree.type is type(None) else tree, results))
+        start += tree.num_leaves
+    return out
+
+
+def _matching(rule: _CustomRule, primal: Staged, staged: Staged, places: range, what: str) -> list[Atom]:
+    """The atoms of some results of a rule, of the types of the primal results that they stand for."""
+    traced = [(r, place) for r, place in zip(primal.results, places, strict=True) if r.aval is not None]
+    return [_typed(rule, staged, staged.results[place], r.aval, what) for r, place in traced]
+
+
+def _typed(rule: _CustomRule, staged: Staged, result: Any, aval: AbstractArray, what: str) -> Atom:
+    """A rule's result as an atom of exactly the type wanted: floats are converted, 0-d zeros broadcast, other shapes refused."""
+    b = staged.trace.builder
+    if result.aval is None:
+        constant = staged.trace.handle(result.constant) if is_traced_leaf(result.constant) else None
+        atom = constant.atom if constant is not None else None
+    else:
+        atom = staged.graph.outputs[result.value].atom
+    if atom is None or (atom.aval.shape != aval.shape and atom.aval.shape != ()):
+        shape = "no array" if atom is None else shapes.show(atom.aval.shape)
+        raise rule._error(f"has a rule whose {what} has shape {shape} where {shapes.show(aval.shape)} is needed")
+    if atom.aval.dtype != aval.dtype:
+        atom = b.convert(atom, dtype=aval.dtype, checked=False)
+    if atom.aval.shape != aval.shape:
+        atom = b.broadcast(atom, shape=aval.shape, dims=())
+    staged.graph = b.build(staged.graph.inputs, staged.graph.outputs)
+    return atom

@@ -1,0 +1,148 @@
+"""What grad, vjp and jvp share: staging with differentiated inputs, and the joint graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from functx import trees
+from functx.dtypes import FLOAT64, Kind, is_inexact
+from functx.errors import IntegerGradientError
+from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Output, OutRole, Var
+from functx.source import function_source
+from functx.trace import Trace, Tracer, current_trace, where
+from functx.transforms.arguments import Arguments, is_traced_leaf
+from functx.transforms.boundary import wrap
+from functx.transforms.interpreter import INTERPRETER
+from functx.transforms.reverse import pullback
+from functx.transforms.staging import Leaf, Staged, add_leaf, leaf_type, lift_leaves, stage
+from functx.util import zip_strict
+
+
+@dataclass
+class Differentiated:
+    """A function staged for differentiation.
+
+    Attributes:
+      slots: per argument leaf the index of its trace input (None for static leaves).
+      active: per trace input whether derivatives are taken with respect to it.
+      parent: the enclosing trace, if any.
+    """
+
+    staged: Staged
+    arguments: Arguments
+    slots: list[int | None]
+    active: list[bool]
+    parent: Trace | None
+
+
+def stage_differentiated(f: Callable[..., Any], transform: str, arguments: Arguments, wanted: set[int]) -> Differentiated:
+    """Trace ``f`` with the leaves numbered in ``wanted`` as differentiated inputs."""
+    parent = current_trace()
+    leaves = lift_leaves(arguments.leaves, parent)
+    trace = Trace(function_source(f), transform)
+    shared: dict[Any, int] = {}
+    slots: list[int | None] = []
+    given: list[Any] = []
+    for i, (value, label) in enumerate(zip_strict(leaves, arguments.labels)):
+        if not is_traced_leaf(value):
+            slots.append(None)
+            given.append(value)
+            continue
+        key = (id(value), i if i in wanted else None)  # the same array as two arguments is one handle, unless one is differentiated
+        if key not in shared:
+            shared[key] = len(trace.inputs)
+            aval = _as_float(type_of(value)) if i in wanted else None
+            slot = add_leaf(trace, Leaf(value, label, aval, facts={"differentiated": i in wanted}))
+            if isinstance(value, Tracer) and i not in wanted and value.parent is None:
+                trace.bind_outer(value, slot)
+        slots.append(shared[key])
+        given.append(trace.inputs[shared[key]].handle)
+    args, kwargs = arguments.rebuild(given)
+    staged = stage(f, trace, args, kwargs)
+    return Differentiated(staged, arguments, slots, [s.differentiated for s in staged.trace.inputs], parent)
+
+
+def type_of(value: Any) -> AbstractArray:
+    """The type of a leaf, tracer or concrete."""
+    return value.aval if isinstance(value, Tracer) else leaf_type(value)
+
+
+def _as_float(aval: AbstractArray) -> AbstractArray:
+    """A Python int is differentiated as the float it equals."""
+    return AbstractArray((), FLOAT64, Kind.PYTHON) if _is_python_int(aval) else aval
+
+
+def _is_python_int(aval: AbstractArray) -> bool:
+    return aval.weak and aval.dtype.kind == "i"
+
+
+def has_derivative(value: Any) -> bool:
+    """Whether a leaf can be differentiated: floats, complex numbers, and Python ints (as floats)."""
+    if not is_traced_leaf(value):
+        return False
+    aval = type_of(value)
+    return is_inexact(aval.dtype) or _is_python_int(aval)
+
+
+def wanted_leaves(arguments: Arguments, argnums: Sequence[int]) -> set[int]:
+    """The leaves to differentiate. An argument that is itself an integer array is refused; integer leaves of a container are left out."""
+    wanted: set[int] = set()
+    for argnum in argnums:
+        span = arguments.spans[argnum]
+        chosen = {i for i in span if has_derivative(arguments.leaves[i])}
+        wanted |= chosen
+        alone = len(span) == 1 and argument_tree(arguments, argnum).is_leaf()
+        if alone and not chosen:
+            value = arguments.leaves[span[0]]
+            what = f"has dtype {type_of(value).dtype}" if is_traced_leaf(value) else f"is a {type(value).__name__}"
+            raise IntegerGradientError(
+                f"a gradient was asked with respect to argument {argnum} ({arguments.labels[span[0]]}), which {what}",
+                where=where(),
+                why="only real and complex numbers have derivatives",
+                fix="pass it as floats (.astype(float)), or leave it out of argnums",
+            )
+    return wanted
+
+
+def argument_tree(arguments: Arguments, argnum: int) -> Any:
+    """The structure of one positional argument."""
+    return arguments.treedef.children()[0].children()[argnum]
+
+
+def joint_graph_of(
+    staged: Staged, active: Sequence[bool], seeds: Sequence[tuple[int, Atom]], cotangents: Sequence[Var] = ()
+) -> tuple[Graph, Mapping[Var, Atom]]:
+    """The joint graph: the staged outputs, then one GRADIENT per active input; and the map from staged to joint variables.
+
+    ``seeds`` are the cotangents of outputs, by index; those that are variables are inputs too, in the order of ``cotangents``.
+    """
+    b, graph = INTERPRETER.emitter(), staged.graph
+    forward, backward = INTERPRETER.new_region(b)
+    b.mark = forward
+    pulled = pullback(b, graph, graph.in_vars, active)
+    b.mark = backward
+    cts: list[Atom | None] = [None] * len(graph.outputs)
+    for index, seed in seeds:
+        cts[index] = b.add_cotangents(cts[index], seed)
+    in_cts = pulled.pull(b, cts)
+    gradients = [
+        Output(b.zeros_like(slot.var) if ct is None else ct, OutRole.GRADIENT, kind=slot.var.aval.kind)
+        for ct, slot, flag in zip_strict(in_cts, graph.inputs, active)
+        if flag
+    ]
+    outputs = [Output(a, s.role, s.target, s.kind) for a, s in zip_strict(pulled.outs, graph.outputs)]
+    inputs = [*graph.inputs, *(Input(v, InRole.COTANGENT) for v in cotangents)]
+    return b.build(inputs, [*outputs, *gradients]), pulled.env
+
+
+def gradient_tree(d: Differentiated, argnum: int, gradients: Sequence[Any], parent: Trace | None) -> Any:
+    """The gradients of one argument in its structure, None for leaves without one."""
+    order = {i: k for k, i in enumerate(i for i, flag in enumerate(d.active) if flag)}
+    out = []
+    for i in d.arguments.spans[argnum]:
+        slot = d.slots[i]
+        kind = d.staged.trace.inputs[slot].var.aval.kind if slot in order else None
+        out.append(wrap(gradients[order[slot]], kind, parent) if kind else None)
+    return trees.unflatten(argument_tree(d.arguments, argnum), out)

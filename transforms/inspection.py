@@ -1,0 +1,100 @@
+"""Looking at functions without running them: make_ir, eval_shape and ShapeDtypeStruct."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functx import dtypes, shapes, trees
+from functx.ir import AbstractArray, Graph
+from functx.source import function_source
+from functx.trace import Trace, current_trace
+from functx.transforms.arguments import flatten_arguments, is_traced_leaf
+from functx.transforms.staging import Leaf, Staged, add_leaf, lift_leaves, stage
+
+
+@dataclass(frozen=True)
+class ShapeDtypeStruct:
+    """Stands for an array of a shape (ints or Dims) and dtype, without data.
+
+    >>> ShapeDtypeStruct((2, 3), np.float32)
+    ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+    """
+
+    shape: tuple[Any, ...]
+    dtype: np.dtype
+
+    def __init__(self, shape: Any, dtype: Any):
+        object.__setattr__(self, "shape", tuple(shape))
+        object.__setattr__(self, "dtype", np.dtype(dtype))
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return shapes.size(self.shape)
+
+    def __repr__(self) -> str:
+        return f"ShapeDtypeStruct(shape={shapes.show(self.shape)}, dtype={self.dtype})"
+
+
+def _stage(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Staged:
+    arguments = flatten_arguments(f, args, kwargs)
+    parent = current_trace()
+    structs = [isinstance(v, ShapeDtypeStruct) for v in arguments.leaves]
+    values = [v if s else lift_leaves([v], parent)[0] for v, s in zip(arguments.leaves, structs, strict=True)]
+    trace = Trace(function_source(f), "make_ir", opaque=True)
+    given = []
+    for value, label, struct in zip(values, arguments.labels, structs, strict=True):
+        if struct:
+            given.append(trace.add_input(AbstractArray(value.shape, value.dtype), label=label).handle)
+        elif is_traced_leaf(value):
+            given.append(add_leaf(trace, Leaf(value, label)).handle)
+        else:
+            given.append(value)
+    args, kwargs = arguments.rebuild(given)
+    return stage(f, trace, args, kwargs)
+
+
+def make_ir(f: Callable[..., Any]) -> Callable[..., Graph]:
+    """A function that returns the graph of ``f`` as it was traced, before any pass. Arguments may be ShapeDtypeStructs.
+
+    >>> import functx as fx
+    >>> print(fx.make_ir(lambda x: x + 1.0)(2.0))  # doctest: +ELLIPSIS
+    { lambda a:f64[]~ .
+      b:f64[] = add a 1.0:f64  # ...
+      return b~ }
+    """
+
+    @functools.wraps(f)
+    def make_ir_f(*args: Any, **kwargs: Any) -> Graph:
+        return _stage(f, args, kwargs).graph
+
+    return make_ir_f
+
+
+def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The shapes and dtypes of ``f``'s results, as ShapeDtypeStructs in their structure, without computing them.
+
+    >>> import functx as fx
+    >>> fx.eval_shape(lambda x, y: x @ y, ShapeDtypeStruct((2, 3), float), ShapeDtypeStruct((3, 4), float))
+    ShapeDtypeStruct(shape=(2, 4), dtype=float64)
+    """
+    staged = _stage(f, args, kwargs)
+    leaves = [ShapeDtypeStruct(r.aval.shape, r.aval.dtype) if r.aval is not None else _constant_struct(r.constant) for r in staged.results]
+    return trees.unflatten(staged.out_tree, leaves)
+
+
+def _constant_struct(value: Any) -> Any:
+    """A constant result's type; what is no data stays itself."""
+    if isinstance(value, (np.ndarray, np.generic)) or type(value) in dtypes.PYTHON_DTYPES:
+        return ShapeDtypeStruct(np.shape(value), dtypes.dtype_of(value))
+    return value

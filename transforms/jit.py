@@ -1,0 +1,329 @@
+"""jit: trace once per key, simplify, compile, and find the result again.
+
+Called inside an enclosing trace, a jitted function is staged there as a ``call`` equation, and compiled with what surrounds it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import time
+import types
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functx import config, trees
+from functx.backend import Executable, get_backend
+from functx.dtypes import PYTHON_DTYPES
+from functx.errors import CompilerMissingError, PerformanceWarning, StaticArgumentError
+from functx.ir import Graph
+from functx.ops.higher_order import call
+from functx.source import function_source
+from functx.trace import Trace, Tracer, current_trace, where
+from functx.transforms.arguments import flatten_arguments, is_traced_leaf, positional_names
+from functx.transforms.entries import Entry, Key, alias_pattern, leaf_key, make_entry, typed_value
+from functx.transforms.pipeline import optimize
+from functx.transforms.staging import Leaf, add_leaf, stage
+from functx.transforms.subgraphs import bind_subgraph, stage_subgraph
+
+MAX_SPECIALIZATIONS = 8
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """Counters of one jitted function since it was made or its cache cleared.
+
+    Attributes:
+      hits: calls that found a compiled entry.
+      traces: times the Python function was run on tracers.
+      compilations: times a compiler ran (a traced graph that was compiled before costs none).
+      entries: compiled entries held now.
+      trace_seconds, optimize_seconds, compile_seconds: time spent on each stage.
+    """
+
+    hits: int = 0
+    traces: int = 0
+    compilations: int = 0
+    entries: int = 0
+    trace_seconds: float = 0.0
+    optimize_seconds: float = 0.0
+    compile_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class JitOptions:
+    """Options of :func:`jit`."""
+
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    backend: str | None = None
+
+
+@dataclass
+class _Call:
+    """One call, taken apart: dynamic arguments, static ones by position and name."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    static: tuple[Any, ...]
+    f: Callable[..., Any]
+
+
+class JittedFunction:
+    """What :func:`jit` returns: callable like the function, with ``ir``, ``code``, ``cache_info`` and ``clear_cache``."""
+
+    def __init__(self, f: Callable[..., Any], options: JitOptions):
+        functools.update_wrapper(self, f)
+        self._f, self._options = f, options
+        self._static_positions = _static_positions(f, options)
+        self._lock = threading.Lock()
+        self._specializations: dict[str, int] = {}
+        self.clear_cache()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if config.current().disable_jit:
+            return self._f(*args, **kwargs)
+        taken = self._take(args, kwargs)
+        if current_trace() is not None:
+            return self._call_traced(taken)
+        entry, leaves = self._entry(taken)
+        return entry.run(leaves)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<functx.jit of {function_source(self._f)}>"
+
+    def ir(self, *args: Any, **kwargs: Any) -> Graph:
+        """The simplified graph for a call with these arguments. Nothing is run."""
+        return self._entry(self._take(args, kwargs), compile=False)[0].graph
+
+    def code(self, *args: Any, **kwargs: Any) -> str:
+        """The program generated for a call with these arguments. Nothing is run."""
+        return self._entry(self._take(args, kwargs))[0].executable.source
+
+    def cache_info(self) -> CacheInfo:
+        """Counters of hits, traces and compilations."""
+        with self._lock:
+            entries = sum(e.executable is not None for es in self._entries.values() for e in es)
+            return CacheInfo(**{**self._counts, "entries": entries})
+
+    def clear_cache(self) -> None:
+        """Forget all entries and reset the counters."""
+        with self._lock:
+            self._entries: dict[Key, list[Entry]] = {}
+            self._counts = dict.fromkeys(CacheInfo.__dataclass_fields__, 0)
+
+    # --- static arguments ---------------------------------------------------------------------------------------------------------------
+
+    def _take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        """Separate static arguments, which the traced function is closed over."""
+        if not self._static_positions and not self._options.static_argnames:
+            return _Call(args, kwargs, (), self._f)
+        positions = {i % len(args) for i in self._static_positions if -len(args) <= i < len(args)}
+        names = [k for k in kwargs if k in self._options.static_argnames]
+        static = (*((i, args[i]) for i in sorted(positions)), *((k, kwargs[k]) for k in sorted(names)))
+        for _, value in static:
+            _check_hashable(value, self._f)
+        dynamic = tuple(v for i, v in enumerate(args) if i not in positions)
+        fixed_names = {k: kwargs[k] for k in names}
+
+        @functools.wraps(self._f)
+        def f(*rest: Any, **named: Any) -> Any:
+            it = iter(rest)
+            return self._f(*(args[i] if i in positions else next(it) for i in range(len(args))), **named, **fixed_names)
+
+        f.__signature__ = _signature_without(self._f, positions)  # type: ignore[attr-defined]
+        return _Call(dynamic, {k: v for k, v in kwargs.items() if k not in fixed_names}, static, f)
+
+    # --- concrete calls -----------------------------------------------------------------------------------------------------------------
+
+    def _entry(self, taken: _Call, compile: bool = True) -> tuple[Entry, list[Any]]:
+        """The entry for a call, traced and compiled if there is none yet."""
+        leaves, structure = trees.flatten((taken.args, taken.kwargs))
+        options = (self._options.backend, config.current().backend)
+        key = Key(structure, tuple(leaf_key(v) for v in leaves), tuple((k, typed_value(v)) for k, v in taken.static), options)
+        entries = self._entries.get(key, ())
+        entry = next((e for e in entries if e.matches(leaves)), None)
+        if entry is None:
+            entry = self._trace(taken, leaves)
+            with self._lock:
+                self._entries.setdefault(key, []).insert(0, entry)
+        elif entry.executable is not None:
+            self._counts["hits"] += 1
+        if compile and entry.executable is None:
+            entry.executable = self._compile(entry.graph)
+        return entry, leaves
+
+    def _trace(self, taken: _Call, leaves: Sequence[Any]) -> Entry:
+        start = time.perf_counter()
+        arguments = flatten_arguments(taken.f, taken.args, taken.kwargs)
+        trace = Trace(function_source(self._f), "jit", opaque=True)
+        specialized: dict[int, Any] = {}
+        slots, given = _add_inputs(
+            trace, leaves, arguments.labels, lambda i: self._specializer(leaves[i], i, arguments.labels[i], specialized)
+        )
+        args, kwargs = arguments.rebuild(given)
+        staged = stage(taken.f, trace, args, kwargs, every_value=False)
+        traced = time.perf_counter()
+        graph = optimize(staged.graph)
+        with self._lock:
+            self._counts["traces"] += 1
+            self._counts["trace_seconds"] += traced - start
+            self._counts["optimize_seconds"] += time.perf_counter() - traced
+        return make_entry(staged, graph, leaves, slots, specialized)
+
+    def _specializer(self, leaf: Any, index: int, label: str, specialized: dict[int, Any]) -> Callable[[], Any] | None:
+        """What is called when the function looks at the value of a Python scalar argument."""
+        if type(leaf) not in PYTHON_DTYPES:
+            return None
+
+        def look() -> Any:
+            if index not in specialized:
+                specialized[index] = typed_value(leaf)
+                count = self._specializations[label] = self._specializations.get(label, 0) + 1
+                if count == MAX_SPECIALIZATIONS + 1:
+                    warnings.warn(
+                        f"jit of {function_source(self._f)} has been traced for {count} values of argument {label}, which it looks at "
+                        f"here: {where()}. Pass an array and use np.where, or make the loop or choice independent of the value.",
+                        PerformanceWarning,
+                        stacklevel=2,
+                    )
+            return np.asarray(leaf)[()]
+
+        return look
+
+    def _compile(self, graph: Graph) -> Executable:
+        start = time.perf_counter()
+        executable = compile_graph(graph, self._options.backend or config.current().backend)
+        with self._lock:
+            self._counts["compilations"] += executable.compiled
+            self._counts["compile_seconds"] += time.perf_counter() - start
+        return executable
+
+    # --- calls inside a trace -----------------------------------------------------------------------------------------------------------
+
+    def _call_traced(self, taken: _Call) -> Any:
+        """Stage the function inside the enclosing trace as one ``call`` equation."""
+        parent = current_trace()
+        sub = stage_subgraph(taken.f, "jit", taken.args, taken.kwargs, parent, opaque=True)
+        return bind_subgraph(sub.staged, parent, call, {"graph": sub.staged.graph, "name": getattr(self._f, "__name__", "f")})
+
+
+def _add_inputs(
+    trace: Trace, leaves: Sequence[Any], labels: Sequence[str], specialize: Callable[[int], Any]
+) -> tuple[list[int | None], list[Any]]:
+    """An input per distinct array or scalar; equal arrays share one handle, so that a write through one is seen through the other."""
+    slots: list[int | None] = []
+    given: list[Any] = []
+    pattern = alias_pattern(leaves)
+    for i, (value, label) in enumerate(zip(leaves, labels, strict=True)):
+        if not is_traced_leaf(value):
+            slots.append(None)
+            given.append(value)
+            continue
+        if pattern[i] != i:
+            slots.append(slots[pattern[i]])
+            given.append(given[pattern[i]])
+            continue
+        slot = add_leaf(trace, Leaf(value, label, facts={"specialize": specialize(i)}))
+        slots.append(len(trace.inputs) - 1)
+        given.append(slot.handle)
+    return slots, given
+
+
+_no_compiler_warned = False
+
+
+def compile_graph(graph: Graph, backend: str) -> Executable:
+    """Compile by the named backend; ``auto`` is C++, or the reference backend with one warning where there is no compiler."""
+    global _no_compiler_warned
+    if backend != "auto":
+        return get_backend(backend).compile(graph)
+    try:
+        return get_backend("cpp").compile(graph)
+    except CompilerMissingError as error:
+        if not _no_compiler_warned:
+            _no_compiler_warned = True
+            warnings.warn(f"{error.what}; jit runs on the slow reference backend. {error.fix}", PerformanceWarning, stacklevel=2)
+        return get_backend("reference").compile(graph)
+
+
+def _static_positions(f: Callable[..., Any], options: JitOptions) -> tuple[int, ...]:
+    """Static positions, those of static names included."""
+    names = positional_names(f, 64) if options.static_argnames else []
+    return tuple(dict.fromkeys([*options.static_argnums, *(names.index(n) for n in options.static_argnames if n in names)]))
+
+
+def _check_hashable(value: Any, f: Callable[..., Any]) -> None:
+    if isinstance(value, Tracer):
+        raise StaticArgumentError(f"a traced value was given for a static argument of {function_source(f)}", where=where(),
+                                  fix="take the argument out of static_argnums")  # fmt: skip
+    try:
+        hash(value)
+    except TypeError:
+        raise StaticArgumentError(
+            f"a static argument of {function_source(f)} is a {type(value).__name__}, which cannot be hashed",
+            where=where(),
+            why="static values are part of the cache key",
+            fix="pass a tuple instead of a list, or make the argument dynamic",
+        ) from None
+
+
+def _signature_without(f: Callable[..., Any], positions: set[int]) -> inspect.Signature | None:
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return None
+    return signature.replace(parameters=[p for i, p in enumerate(signature.parameters.values()) if i not in positions])
+
+
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    backend: str | None = None,
+    dynamic: bool = False,
+) -> Any:
+    """Compile ``f`` to native code, once per structure, shapes and dtypes of its arguments.
+
+    The compiled function does what f does: results, dtypes, containers, in-place changes of arguments, and errors. Arrays that f closes
+    over are
+    read at every call. Python scalars are arguments like arrays; one whose value f looks at (``if n > 3``, ``range(n)``) becomes part of
+    the key.
+    May be used as a decorator, with options too, and on methods (``self`` must then be a registered container or static).
+
+    Args:
+      static_argnums, static_argnames: arguments passed to f as they are; they must be hashable and are part of the key.
+      backend: "cpp", "reference", or another registered one; by default C++ where a compiler is found.
+      dynamic: False (the only mode so far): every distinct shape is compiled by itself.
+
+    Raises:
+      ConcretizationError: f looks at the value of an array.
+      StaticArgumentError: an argument is neither data nor hashable.
+
+    >>> import numpy as np
+    >>> import functx as fx
+    >>> @fx.jit
+    ... def scale(x, by):
+    ...     x *= by
+    >>> a = np.array([1.0, 2.0])
+    >>> scale(a, 3.0)
+    >>> a
+    array([3., 6.])
+    """
+    if dynamic:
+        raise NotImplementedError("dynamic shapes: only dynamic=False is supported so far")
+    options = JitOptions(
+        (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums),
+        (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames),
+        backend,
+    )
+    return (lambda g: JittedFunction(g, options)) if f is None else JittedFunction(f, options)

@@ -1,0 +1,33 @@
+"""The pipeline from a traced graph to what a backend compiles: one flat list, a pass and its reason per line."""
+
+from __future__ import annotations
+
+from functx.ir import Eqn, Graph
+from functx.passes import run_passes
+from functx.transforms.algebra import simplify_algebra
+from functx.transforms.inline import inline_calls
+from functx.transforms.simplify import common_subexpressions, dead_code, fold_constants
+
+
+def erase_marks(graph: Graph) -> Graph:
+    """Marks have done their work; without them equal computations have equal text."""
+    eqns = tuple(Eqn(e.primitive, e.inputs, e.params, e.outputs, e.source, None, e.remat) for e in graph.eqns)
+    return graph.replace(eqns=eqns)
+
+
+PIPELINE = (
+    inline_calls,  # one flat graph: no call, checkpoint or custom rule is left
+    dead_code,  # most of what a transform emits beside its results
+    simplify_algebra,  # identities that derivative rules leave behind
+    fold_constants,  # arithmetic on literals
+    common_subexpressions,  # forward values that backward rules computed again
+    simplify_algebra,  # what the two before uncovered
+    common_subexpressions,
+    erase_marks,
+    dead_code,
+)
+
+
+def optimize(graph: Graph) -> Graph:
+    """Run the pipeline."""
+    return run_passes(PIPELINE, graph)

@@ -1,0 +1,156 @@
+"""vjp: results now, cotangents later; and jvp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functx import shapes, trees
+from functx.dtypes import is_inexact
+from functx.errors import StructureError
+from functx.ir import AbstractArray, Input, InRole, Output, OutRole, Var
+from functx.source import function_source
+from functx.trace import Trace, Tracer, current_trace, where
+from functx.transforms.arguments import flatten_arguments
+from functx.transforms.boundary import deliver, execute, input_values, translate, wrap
+from functx.transforms.differentiation import gradient_tree, has_derivative, joint_graph_of, stage_differentiated, type_of
+from functx.transforms.forward import emit_jvp
+from functx.transforms.interpreter import INTERPRETER
+from functx.transforms.split import split_joint
+from functx.util import zip_strict
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Results of ``f`` and a function that pulls cotangents back through it.
+
+    Args:
+      f: any function of arrays.
+      primals: its positional arguments.
+      has_aux: f returns a pair, whose second part is handed through.
+
+    Returns:
+      ``(out, pull)`` (with ``has_aux``: ``(out, pull, aux)``). ``pull(ct)`` takes cotangents in the structure of ``out`` and returns a
+      tuple of
+      cotangents, one per primal. It may be called any number of times and never writes to an argument.
+
+    Raises:
+      StructureError: a cotangent that does not fit the results.
+
+    >>> import numpy as np
+    >>> import functx as fx
+    >>> out, pull = fx.vjp(lambda x: 2.0 * x, np.array([0.0, 1.0]))
+    >>> pull(np.ones(2))
+    (array([2., 2.]),)
+    """
+    arguments = flatten_arguments(f, primals, {})
+    wanted = {i for i, v in enumerate(arguments.leaves) if has_derivative(v)}
+    d = stage_differentiated(f, "vjp", arguments, wanted)
+    if has_aux and (d.staged.out_tree.type is not tuple or len(d.staged.out_tree.children()) != 2):
+        raise StructureError(f"has_aux: {function_source(f)} must return a pair", where=where(), fix="return out, aux")
+    out_tree = d.staged.out_tree.children()[0] if has_aux else d.staged.out_tree
+    targets = d.staged.results[: out_tree.num_leaves]
+    cts = [Var(AbstractArray(r.aval.shape, r.aval.dtype)) if r.aval and is_inexact(r.aval.dtype) else None for r in targets]
+    seeds = [(r.value, ct) for r, ct in zip_strict(targets, cts) if ct is not None]
+    joint, env = joint_graph_of(d.staged, d.active, seeds, [ct for _, ct in seeds])
+    forward, backward = split_joint(joint, len(d.staged.graph.inputs), len(d.staged.graph.outputs))
+    outs = execute(forward, input_values(d.staged, d.parent), d.parent, translate(d.staged.trace.known, env))
+    residuals = outs[len(d.staged.graph.outputs) :]
+    result = deliver(d.staged, outs, d.parent)
+
+    def pull(ct: Any) -> tuple[Any, ...]:
+        given = [_fitting(v, c) for v, c in zip_strict(_cotangent_leaves(ct, out_tree), cts) if c is not None]
+        parent = current_trace()
+        if parent is None:
+            values = [*residuals, *given]
+        else:
+            held = residuals if d.parent is None else [d.parent.tracer(a) for a in residuals]
+            values = [parent.handle(v).atom for v in [*held, *given]]
+        gradients = execute(backward, values, parent)
+        return tuple(gradient_tree(d, n, gradients, parent) for n in range(len(primals)))
+
+    return (result[0], pull, result[1]) if has_aux else (result, pull)
+
+
+def _cotangent_leaves(ct: Any, out_tree: Any) -> list[Any]:
+    leaves, tree = trees.flatten(ct)
+    if tree != out_tree:
+        raise StructureError(f"the cotangent has structure {tree}, the results have {out_tree}", where=where())
+    return leaves
+
+
+def _fitting(value: Any, var: Var, what: str = "cotangent") -> Any:
+    """A cotangent or tangent of exactly the type it belongs to; Python scalars take its dtype."""
+    aval = var.aval
+    own = type_of(value)
+    if own.shape != aval.shape or (own.dtype != aval.dtype and not own.weak):
+        raise StructureError(
+            f"a {what} of type {own} does not fit a value of type {aval.with_kind(own.kind)}",
+            where=where(),
+            fix=f"give it shape {shapes.show(aval.shape)} and dtype {aval.dtype}",
+        )
+    return value if isinstance(value, Tracer) and own.dtype == aval.dtype else np.asarray(value).astype(aval.dtype, copy=False)[...]
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """Results of ``f`` and their directional derivative.
+
+    Args:
+      primals: a tuple of positional arguments.
+      tangents: a tuple of the same structure, shapes and dtypes (None for arguments that do not move, or are integers).
+
+    Returns:
+      ``(out, out_tangent)`` of one structure; the tangent of an integer result is None.
+
+    >>> import functx as fx
+    >>> fx.jvp(lambda x, y: x * y, (2.0, 3.0), (1.0, 0.0))
+    (6.0, 3.0)
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
+        raise StructureError("jvp takes a tuple of primals and a tuple of as many tangents", where=where(), fix="jvp(f, (x,), (dx,))")
+    arguments = flatten_arguments(f, tuple(primals), {})
+    directions = _direction_leaves(primals, tangents)
+    wanted = {i for i, (v, t) in enumerate(zip_strict(arguments.leaves, directions)) if t is not None and has_derivative(v)}
+    d = stage_differentiated(f, "jvp", arguments, wanted)
+    parent, graph = d.parent, d.staged.graph
+    moving = {d.slots[i]: _fitting(directions[i], d.staged.trace.inputs[d.slots[i]].var, "tangent") for i in sorted(wanted)}
+    b = INTERPRETER.emitter()
+    in_tangents = [Var(v.aval) if i in moving else None for i, v in enumerate(graph.in_vars)]
+    outs, out_tangents, env = emit_jvp(b, graph, graph.in_vars, in_tangents)
+    results = [_tangent_output(b, r, outs, out_tangents) for r in d.staged.results]
+    outputs = [Output(a, s.role, s.target, s.kind) for a, s in zip_strict(outs, graph.outputs)]
+    inputs = [*graph.inputs, *(Input(t, InRole.TANGENT) for t in in_tangents if t is not None)]
+    joint = b.build(inputs, [*outputs, *(r for r in results if r is not None)])
+    values = [*input_values(d.staged, parent), *_values([moving[i] for i in sorted(moving)], parent)]
+    out = execute(joint, values, parent, translate(d.staged.trace.known, env))
+    rest = iter(out[len(outputs) :])
+    leaves = [None if r is None else wrap(next(rest), r.kind, parent) for r in results]
+    return deliver(d.staged, out, parent), trees.unflatten(d.staged.out_tree, leaves)
+
+
+def _values(concrete: Sequence[Any], parent: Trace | None) -> list[Any]:
+    return list(concrete) if parent is None else [parent.handle(v).atom for v in concrete]
+
+
+def _tangent_output(b: Any, result: Any, outs: Sequence[Any], tangents: Sequence[Any]) -> Output | None:
+    if result.aval is None or not is_inexact(result.aval.dtype):
+        return None
+    tangent = tangents[result.value]
+    return Output(b.zeros_like(outs[result.value]) if tangent is None else tangent, OutRole.TANGENT, kind=result.aval.kind)
+
+
+def _direction_leaves(primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """One tangent per leaf of the primals, None for those that do not move."""
+    out: list[Any] = []
+    for x, t in zip_strict(primals, tangents):
+        count = len(trees.leaves(x))
+        given, structure = trees.flatten_with_none(t)
+        if t is None:
+            out += [None] * count
+            continue
+        expected = trees.flatten_with_none(x)
+        if structure != expected[1]:
+            raise StructureError(f"the tangent has structure {structure}, the primal {expected[1]}", where=where())
+        out += [v for v, primal in zip_strict(given, expected[0]) if primal is not None]
+    return out

@@ -1,0 +1,138 @@
+"""Reverse mode: one pass over a graph that emits its equations, and another back over them that emits cotangents.
+
+:func:`pullback` writes into a given builder. In linear mode the equations that depend on the active inputs are not emitted at all: what
+comes back
+is the transpose of a linear graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from functx.dtypes import is_inexact
+from functx.errors import NonLinearError
+from functx.ir import Atom, Eqn, Graph, Input, Output, Var, read
+from functx.primitive import Emitter
+from functx.util import zip_strict
+
+Pull = Callable[[Emitter, Sequence[Atom | None]], Sequence[Atom | None]]
+
+
+@dataclass(frozen=True)
+class Pullback:
+    """Results of a graph in the builder, how to pull cotangents back, and the map from the graph's variables to the builder's."""
+
+    outs: list[Atom]
+    pull: Pull
+    env: Mapping[Var, Atom]
+
+
+def pullback(b: Emitter, graph: Graph, atoms: Sequence[Atom], active: Sequence[bool], *, linear: bool = False) -> Pullback:
+    """Emit ``graph`` applied to ``atoms``; ``pull(b, cts)`` then emits the cotangents of its active inputs (None: zero)."""
+    env: dict[Var, Atom] = dict(zip_strict(graph.in_vars, atoms))
+    for var, array in graph.consts:
+        env[var] = fresh = Var(var.aval)
+        b.consts[fresh] = array
+    alive = {v for v, is_active in zip_strict(graph.in_vars, active) if is_active and is_inexact(v.aval.dtype)}
+    tape: list[tuple[Eqn, list[bool], Pull]] = []
+    for eqn in graph.eqns:
+        flags = [a in alive for a in eqn.inputs]
+        reached = [v for v in eqn.outputs if is_inexact(v.aval.dtype)] if any(flags) and eqn.primitive.differentiable else []
+        if not reached:
+            b.append(eqn, env, keep_marks=False)
+            continue
+        alive.update(reached)
+        tape.append((eqn, flags, _forward(b, eqn, env, flags, linear)))
+
+    def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
+        cotangents: dict[Var, Atom | None] = {}
+        for atom, ct in zip_strict(graph.out_atoms, cts):
+            if atom in alive:
+                cotangents[atom] = b.add_cotangents(cotangents.get(atom), ct)
+        for eqn, flags, pull_eqn in reversed(tape):
+            outs = [cotangents.pop(v, None) for v in eqn.outputs]
+            if all(ct is None for ct in outs):
+                continue
+            b.source = eqn.source
+            for atom, flag, ct in zip_strict(eqn.inputs, flags, pull_eqn(b, outs)):
+                if flag and ct is not None:
+                    cotangents[atom] = b.add_cotangents(cotangents.get(atom), ct)
+        return [cotangents.get(v) for v in graph.in_vars]
+
+    return Pullback([read(env, a) for a in graph.out_atoms], pull, env)
+
+
+def _forward(b: Emitter, eqn: Eqn, env: dict[Var, Atom], flags: Sequence[bool], linear: bool) -> Pull:
+    """Emit an active equation (unless the graph is being transposed) and say how to pull its cotangents back."""
+    primitive, ins = eqn.primitive, [read(env, a) for a in eqn.inputs]
+    if linear:
+        _check_linear(eqn, flags)
+        outs: Sequence[Atom] = [Var(v.aval) for v in eqn.outputs]  # never emitted: only their types are used
+        env.update(zip_strict(eqn.outputs, outs))
+    elif primitive.vjp is not None:
+        b.source = eqn.source
+        outs, pull = primitive.vjp(b, ins, flags, **eqn.params)
+        env.update(zip_strict(eqn.outputs, outs))
+        return pull
+    else:
+        b.append(eqn, env, keep_marks=False)
+        outs = [env[v] for v in eqn.outputs]
+    return lambda b, cts: pull_equation(b, eqn, ins, outs, flags, cts)
+
+
+def pull_equation(
+    b: Emitter, eqn: Eqn, ins: Sequence[Atom], outs: Sequence[Atom], flags: Sequence[bool], cts: Sequence[Atom | None]
+) -> list[Atom | None]:
+    """Cotangents of the operands of one equation, from the one rule that its primitive has."""
+    primitive, params = eqn.primitive, eqn.params
+    if primitive.partials is not None:
+        return [
+            scale(b, cts[0], partial, outs[0], ins, params) if flag else None for partial, flag in zip_strict(primitive.partials, flags)
+        ]
+    if primitive.transpose is not None:
+        return [primitive.transposed(b, cts[0], i, ins, params) if flag else None for i, flag in enumerate(flags)]
+    if primitive.jvp is None:
+        raise primitive.missing("jvp")
+    return _transposed_jvp(b, eqn, ins, outs, flags, cts)
+
+
+def scale(b: Emitter, t: Atom, partial: Any, out: Atom, ins: Sequence[Atom], params: Mapping[str, Any]) -> Atom | None:
+    """A tangent or cotangent times a partial derivative, zero times anything being zero."""
+    if partial is None:
+        return None
+    if callable(partial):
+        return b.mul_zero(t, partial(b, out, *ins, **params))
+    return t if partial == 1 else b.neg(t) if partial == -1 else b.mul(t, b.full_like(t, partial))
+
+
+def _transposed_jvp(
+    b: Emitter, eqn: Eqn, ins: Sequence[Atom], outs: Sequence[Atom], flags: Sequence[bool], cts: Sequence[Atom | None]
+) -> list[Atom | None]:
+    """Reverse mode of a primitive that has a jvp rule only: write the rule down in tangents, and transpose what it wrote."""
+    scratch = Emitter(b.interpreter)
+    scratch.source, scratch.mark, scratch.consts = b.source, b.mark, b.consts
+    tangents = [Var(a.aval) if flag else None for a, flag in zip_strict(ins, flags)]
+    out_tangents = eqn.primitive.jvp(scratch, outs, ins, tangents, **eqn.params)
+    kept = [(t, ct) for t, ct in zip_strict(out_tangents, cts) if t is not None and ct is not None]
+    given = [t for t in tangents if t is not None]
+    graph = Graph(tuple(Input(t) for t in given), (), tuple(scratch.eqns), tuple(Output(t) for t, _ in kept))
+    pulled = iter(pullback(b, graph, given, [True] * len(given), linear=True).pull(b, [ct for _, ct in kept]))
+    return [next(pulled) if flag else None for flag in flags]
+
+
+def _check_linear(eqn: Eqn, flags: Sequence[bool]) -> None:
+    primitive = eqn.primitive
+    linear = all(primitive.is_linear_in(i) for i, flag in enumerate(flags) if flag)
+    if not linear or (primitive.bilinear and sum(flags) > 1):
+        raise NonLinearError(
+            f"a function that must be linear is not: it applies '{primitive.name}' to a value that depends on its linear arguments",
+            where=eqn.source.describe() if eqn.source else None,
+            why="only linear functions can be transposed; the backward rule of a custom_vjp must be linear in its cotangents",
+        )
+
+
+def zeros_for_none(b: Emitter, cts: Sequence[Atom | None], like: Sequence[Atom]) -> list[Atom]:
+    """Cotangents with zeros in place of None."""
+    return [b.zeros_like(x) if ct is None else ct for ct, x in zip_strict(cts, like)]

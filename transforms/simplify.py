@@ -1,0 +1,154 @@
+"""The passes that make a graph smaller without changing what it computes. Each is ``Graph -> Graph`` and pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from functx.dtypes import is_inexact
+from functx.interpret import eval_eqn
+from functx.ir import Atom, Eqn, Graph, Literal, Var, read
+from functx.primitive import Emitter
+from functx.util import zip_strict
+
+# A folded constant may be at most this large; larger ones are cheaper to compute than to carry.
+MAX_FOLDED_BYTES = 4096
+
+
+def dead_code(graph: Graph) -> Graph:
+    """Drop equations whose results nobody reads; effects stay."""
+    live: set[Atom] = set(graph.out_atoms)
+    kept: list[Eqn] = []
+    for eqn in reversed(graph.eqns):
+        if eqn.primitive.effect or not live.isdisjoint(eqn.outputs):
+            live.update(eqn.inputs)
+            kept.append(eqn)
+    consts = tuple((v, a) for v, a in graph.consts if v in live)
+    return graph.replace(eqns=tuple(reversed(kept)), consts=consts)
+
+
+def common_subexpressions(graph: Graph) -> Graph:
+    """Compute equal things once. A recomputation is never merged with what it recomputes: its id is part of the key."""
+    env: dict[Var, Atom] = {}
+    seen: dict[Any, tuple[Var, ...]] = {}
+    consts: dict[Any, Var] = {}
+    kept_consts = []
+    for var, array in graph.consts:
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key in consts:
+            env[var] = consts[key]
+        else:
+            consts[key] = var
+            kept_consts.append((var, array))
+    eqns = []
+    for eqn in graph.eqns:
+        inputs = tuple(read(env, a) for a in eqn.inputs)
+        key = (eqn.primitive, inputs, hashable(eqn.params), eqn.remat)
+        if not eqn.primitive.effect and key in seen:
+            env.update(zip_strict(eqn.outputs, seen[key]))
+            continue
+        seen[key] = eqn.outputs
+        eqns.append(eqn if inputs == eqn.inputs else with_inputs(eqn, inputs))
+    return graph.replace(eqns=tuple(eqns), consts=tuple(kept_consts), outputs=_outputs(graph, env))
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Evaluate equations whose operands are all constants, where the result is small. Arrays read by reference are inputs, never folded."""
+    values: dict[Var, Any] = dict(graph.consts)
+    env: dict[Var, Atom] = {}
+    eqns, consts = [], list(graph.consts)
+    for eqn in graph.eqns:
+        inputs = tuple(read(env, a) for a in eqn.inputs)
+        constant = all(isinstance(a, Literal) or a in values for a in inputs)
+        small = all(v.aval.nbytes_hint <= MAX_FOLDED_BYTES for v in eqn.outputs)
+        # A broadcast or iota is the compact form of its value; computing with it may give something that is none.
+        if not constant or not small or eqn.primitive.effect or eqn.primitive.name in ("broadcast", "iota"):
+            eqns.append(eqn if inputs == eqn.inputs else with_inputs(eqn, inputs))
+            continue
+        try:
+            results = eval_eqn(with_inputs(eqn, inputs), values)
+        except Exception:  # it fails when it runs, at its place and with its line
+            eqns.append(with_inputs(eqn, inputs))
+            continue
+        for var, result in zip_strict(eqn.outputs, results):
+            array = np.asarray(result, var.aval.dtype)
+            if array.ndim == 0:
+                env[var] = Literal(array)
+            else:
+                values[var] = array
+                consts.append((var, np.ascontiguousarray(array)))
+    return graph.replace(eqns=tuple(eqns), consts=tuple(consts), outputs=_outputs(graph, env))
+
+
+def rewrite(graph: Graph, rules: Mapping[str, Callable[[Rewriter, Eqn], Atom | None]]) -> Graph:
+    """Replace equations by what the rule of their primitive returns (None: keep)."""
+    rewriter = Rewriter(graph)
+    for eqn in graph.eqns:
+        rewriter.visit(eqn, rules.get(eqn.primitive.name))
+    b = rewriter.builder
+    return b.build(graph.inputs, _outputs(graph, rewriter.env))
+
+
+class Rewriter:
+    """What rewrite rules see: the builder, and the equation that computes a value."""
+
+    def __init__(self, graph: Graph):
+        self.builder = Emitter()
+        self.builder.consts.update(graph.consts)
+        self.env: dict[Var, Atom] = {}
+        self._producers: dict[Var, Eqn] = {}
+
+    def visit(self, eqn: Eqn, rule: Callable[[Rewriter, Eqn], Atom | None] | None) -> None:
+        """Rewrite one equation, or copy it."""
+        b = self.builder
+        b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.remat
+        current = with_inputs(eqn, tuple(read(self.env, a) for a in eqn.inputs))
+        start = len(b.eqns)
+        replacement = rule(self, current) if rule is not None else None
+        if replacement is None:
+            b.eqns.append(current)
+        else:
+            self.env[eqn.outputs[0]] = replacement
+        for new in b.eqns[start:]:
+            self._producers.update(dict.fromkeys(new.outputs, new))
+
+    def producer(self, atom: Atom) -> Eqn | None:
+        """The equation that computes ``atom``."""
+        return self._producers.get(atom) if isinstance(atom, Var) else None
+
+    def uniform(self, atom: Atom) -> np.generic | None:
+        """The value of a constant that is the same in every place."""
+        if isinstance(atom, Literal):
+            return atom.value
+        eqn = self.producer(atom)
+        while eqn is not None and eqn.primitive.name in ("broadcast", "reshape", "transpose"):
+            atom = eqn.inputs[0]
+            if isinstance(atom, Literal):
+                return atom.value
+            eqn = self.producer(atom)
+        return None
+
+
+def hashable(value: Any) -> Any:
+    """A parameter mapping as a dictionary key; types are part of it, for 1, 1.0 and True are equal."""
+    if isinstance(value, Mapping):
+        return tuple((k, hashable(v)) for k, v in value.items())
+    if isinstance(value, tuple):
+        return tuple(hashable(v) for v in value)
+    return (type(value), value)
+
+
+def with_inputs(eqn: Eqn, inputs: tuple[Atom, ...]) -> Eqn:
+    """The equation with other operands and the same result variables."""
+    return Eqn(eqn.primitive, inputs, eqn.params, eqn.outputs, eqn.source, eqn.mark, eqn.remat)
+
+
+def _outputs(graph: Graph, env: Mapping[Var, Atom]) -> tuple[Any, ...]:
+    return tuple(type(s)(read(env, s.atom), s.role, s.target, s.kind) for s in graph.outputs)
+
+
+def is_float(atom: Atom) -> bool:
+    """Whether an atom is floating or complex."""
+    return is_inexact(atom.aval.dtype)

@@ -1,0 +1,243 @@
+"""Run a function once on tracers and keep what came out: a pure graph, and how results and writes go back to the caller.
+
+All transforms go through :func:`stage`. Where they were called decides what happens to their graph (:mod:`functx.transforms.boundary`):
+inside an
+enclosing trace it is inlined there, outside it is evaluated.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from functx import dtypes, trees
+from functx.capture import by_reference, overlap
+from functx.dtypes import Kind
+from functx.errors import OverlapError, StaticArgumentError, UnsupportedError, functx_cause
+from functx.ir import AbstractArray, Graph, Output, OutRole
+from functx.source import function_source
+from functx.trace import Trace, TraceInput, Tracer, ViewOp, dataless, where
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one leaf of the results is made.
+
+    Attributes:
+      aval: its type and kind; None where it is no traced value.
+      value: the index of the graph output that holds its value (None under jit, where the leaf is an argument or view that has its value).
+      root: the index of the graph output that holds the memory it is a view of (for a value of its own, ``value``).
+      argument: the index of the trace input that it is, or is a view of.
+      views: the operations from the root or argument to this leaf.
+      constant: the leaf itself, where it is no traced value.
+      fresh: a constant array that every call gets a copy of, since nobody outside holds it.
+    """
+
+    aval: AbstractArray | None = None
+    value: int | None = None
+    root: int | None = None
+    argument: int | None = None
+    views: tuple[ViewOp, ...] = ()
+    constant: Any = None
+    fresh: bool = False
+
+
+@dataclass
+class Staged:
+    """A traced function: RESULT outputs first (as ``results`` refer to them), then WRITE outputs."""
+
+    graph: Graph
+    trace: Trace
+    results: list[Result]
+    out_tree: Any
+
+    @property
+    def result_count(self) -> int:
+        """How many RESULT outputs there are."""
+        return len(self.graph.outputs_of(OutRole.RESULT))
+
+
+@dataclass
+class Leaf:
+    """What a transform wants done with one argument leaf; see :class:`functx.trace.TraceInput` for the facts."""
+
+    value: Any
+    label: str
+    aval: AbstractArray | None = None
+    shadow: Any = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def is_static(value: Any) -> bool:
+    """Whether an argument leaf is a plain Python value that tracing treats as a constant (a string, an enum member, a function, ...)."""
+    if isinstance(value, (Tracer, np.ndarray, np.generic)) or type(value) in dtypes.PYTHON_DTYPES:
+        return False
+    kind = type(value)
+    by_value = kind.__hash__ is not None and kind.__hash__ is not object.__hash__
+    if by_value or callable(value) or isinstance(value, type):
+        return True
+    raise StaticArgumentError(
+        f"an argument of type {kind.__name__} is neither an array, a number, a container of them, nor a hashable value",
+        where=where(),
+        fix=f"register {kind.__name__} as a container (functx.tree.dataclass), or declare the argument static (static_argnums)",
+    )
+
+
+def leaf_type(value: Any) -> AbstractArray:
+    """The type of a concrete argument leaf."""
+    dtype = dtypes.dtype_of(value)
+    if not dtypes.is_supported(dtype):
+        raise UnsupportedError(
+            f"an argument of dtype {dtype} cannot be traced", where=where(), fix="convert it to a numeric dtype of native byte order"
+        )
+    return AbstractArray(np.shape(value), dtype, dtypes.kind_of(value))
+
+
+def lift_leaves(values: Sequence[Any], parent: Trace | None) -> list[Any]:
+    """Inside an enclosing trace all numeric arguments become its handles; outside they stay concrete."""
+    if parent is None:
+        return list(values)
+    return [v if not isinstance(v, Tracer) and is_static(v) else parent.handle(v) for v in values]
+
+
+def add_leaf(trace: Trace, leaf: Leaf) -> TraceInput:
+    """Make an input of ``trace`` for an argument leaf (a concrete value, or a handle of the enclosing trace)."""
+    value, facts = leaf.value, dict(leaf.facts)
+    if isinstance(value, Tracer):
+        aval = leaf.aval or value.aval
+        shadow = (lambda: value.shadow) if leaf.shadow is None else leaf.shadow
+        return trace.add_input(aval, shadow=shadow, outer=value, outer_atom=value.atom, label=leaf.label, **facts)
+    aval = leaf.aval or leaf_type(value)
+    shadow = leaf.shadow
+    if isinstance(value, np.ndarray):
+        facts["array"] = value
+        if shadow is None:
+            shadow = dataless(value.shape, value.dtype, value.strides, value.flags.writeable)
+    if not trace.opaque:
+        facts.setdefault("value", value if isinstance(value, np.ndarray) else aval.dtype.type(value))
+    return trace.add_input(aval, shadow=shadow, label=leaf.label, **facts)
+
+
+def function_name(f: Callable[..., Any]) -> str:
+    """How messages call a function."""
+    return function_source(f)
+
+
+def stage(f: Callable[..., Any], trace: Trace, args: Sequence[Any], kwargs: dict[str, Any], *, every_value: bool = True) -> Staged:
+    """Call ``f`` under ``trace`` on arguments that hold its tracers, and collect graph, results and writes.
+
+    ``every_value``: results that are arguments or views get an output with their value too, for transforms to work on.
+    """
+    with trace:
+        try:
+            out = f(*args, **kwargs)
+        except Exception as error:
+            cause = functx_cause(error)
+            if cause is None or cause is error:
+                raise
+            raise cause from None
+        leaves, out_tree = trees.flatten(out)
+        del out
+        _settle_captures(trace)
+        _refuse_overlapping_writes(trace)
+        outputs, results = _collect(trace, leaves, every_value)
+        writes = [Output(slot.handle.atom, OutRole.WRITE, i) for i, slot in enumerate(trace.inputs) if slot.written]
+    return Staged(trace.builder.build(trace.input_slots(), [*outputs, *writes]), trace, results, out_tree)
+
+
+class _Outputs:
+    """Graph outputs, one per handle."""
+
+    def __init__(self) -> None:
+        self.slots: list[Output] = []
+        self._index: dict[int, int] = {}
+
+    def add(self, h: Tracer) -> int:
+        if id(h) not in self._index:
+            self._index[id(h)] = len(self.slots)
+            self.slots.append(Output(h.atom, kind=h.kind))
+        return self._index[id(h)]
+
+
+def _collect(trace: Trace, leaves: Sequence[Any], every_value: bool) -> tuple[list[Output], list[Result]]:
+    handles = [trace.lift(v) if isinstance(v, Tracer) else v for v in leaves]
+    sharing = Counter(id(h.root) for h in handles if isinstance(h, Tracer) and h.kind is Kind.ARRAY)
+    argument_of = {id(slot.handle): i for i, slot in enumerate(trace.inputs)}
+    outputs, results = _Outputs(), []
+    for h in handles:
+        if not isinstance(h, Tracer):
+            results.append(_constant(h))
+            continue
+        argument = argument_of.get(id(h.root)) if h.kind is Kind.ARRAY else None
+        shared = h.kind is Kind.ARRAY and (argument is not None or sharing[id(h.root)] > 1) and _static_views(h)
+        if not shared:
+            index = outputs.add(h)
+            results.append(Result(h.aval, index, index))
+            continue
+        root = None if argument is not None else outputs.add(h.root)
+        value = root if h is h.root and root is not None else outputs.add(h) if every_value else None
+        results.append(Result(h.aval, value, root, argument, _views(h)))
+    return outputs.slots, results
+
+
+def _constant(value: Any) -> Result:
+    if isinstance(value, np.ndarray):
+        held = sys.getrefcount(value) > 5  # two lists of leaves, the loop variable, the parameter, getrefcount's own
+        return Result(constant=value, fresh=not held)
+    return Result(constant=value)
+
+
+def _static_views(h: Tracer) -> bool:
+    """Whether the place of a view in its root is known (no traced index on the way)."""
+    while h.parent is not None:
+        if h.view_op.operands:
+            return False
+        h = h.parent
+    return True
+
+
+def _views(h: Tracer) -> tuple[ViewOp, ...]:
+    chain: list[ViewOp] = []
+    while h.parent is not None:
+        chain.append(h.view_op)
+        h = h.parent
+    return tuple(reversed(chain))
+
+
+def _settle_captures(trace: Trace) -> None:
+    """Arrays of the program that are not read by reference become constants."""
+    entries = trace.captures.entries
+    constant = set()
+    for entry, reference in zip(entries, by_reference(entries), strict=True):
+        slot = next(s for s in trace.inputs if s.handle is entry.handle)
+        if not reference and not slot.written:
+            trace.builder.consts[slot.var] = entry.copy
+            constant.add(slot.var)
+        entry.copy = entry.copy if slot.var in constant else None  # free the copies of what is read by reference
+    trace.inputs = [s for s in trace.inputs if s.var not in constant]
+
+
+def _refuse_overlapping_writes(trace: Trace) -> None:
+    """An input that is written must not share memory with another one: NumPy would show the write there, and the graph does not."""
+    for slot in trace.inputs:
+        for other in trace.inputs:
+            if slot.written and other is not slot and _share_memory(slot, other):
+                names = [s.label or "a captured array" for s in (slot, other)]
+                raise OverlapError(
+                    f"{trace.name} writes to {names[0]}, which shares memory with {names[1]}",
+                    why=f"{trace.transform} follows each array by itself here",
+                    fix="pass a copy of one of them",
+                )
+
+
+def _share_memory(a: TraceInput, b: TraceInput) -> bool:
+    if a.outer is not None and b.outer is not None:
+        return a.outer.root is b.outer.root and a.handle.kind is Kind.ARRAY
+    if a.array is not None and b.array is not None:
+        return overlap(a.array, b.array)
+    return False

@@ -1,0 +1,289 @@
+"""vmap: a function of one example becomes a function of a batch."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from functx import mutation, shapes, trees
+from functx.dtypes import Kind
+from functx.errors import AxesError, OverlapError
+from functx.ir import AbstractArray, Output, OutRole
+from functx.source import function_source
+from functx.trace import Trace, Tracer, current_trace, dataless, where
+from functx.transforms.arguments import Arguments, flatten_arguments, is_traced_leaf
+from functx.transforms.batching import emit_vmap
+from functx.transforms.boundary import execute, input_values, translate, wrap
+from functx.transforms.differentiation import type_of
+from functx.transforms.interpreter import INTERPRETER, lane_var
+from functx.transforms.staging import Leaf, Staged, add_leaf, lift_leaves, stage
+from functx.util import zip_strict
+
+
+def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+    """A function that applies ``f`` to every slice of its arguments along a batch axis, and stacks the results.
+
+    Args:
+      f: a function of single examples.
+      in_axes: the batch axis of each positional argument: an int, None (shared by all examples), or a tuple with one entry per argument,
+      each an
+        int, None or a container prefix of the argument; or a dict by parameter name. Keyword arguments are mapped along axis 0.
+      out_axes: where the batch axis goes in the results: an int or a container prefix of them.
+
+    Returns:
+      A function with f's arguments. What f writes into a mapped argument is written back into the caller's array.
+
+    Raises:
+      AxesError: the axes do not fit the arguments, or batch sizes differ; the message shows argument, shape and a corrected call.
+
+    >>> import numpy as np
+    >>> import functx as fx
+    >>> fx.vmap(lambda x, w: x @ w, in_axes=(0, None))(np.eye(2), np.array([3.0, 4.0]))
+    array([3., 4.])
+    """
+
+    @functools.wraps(f)
+    def vmap_f(*args: Any, **kwargs: Any) -> Any:
+        parent = current_trace()
+        arguments = flatten_arguments(f, args, kwargs)
+        axes = _argument_axes(f, in_axes, arguments, args, kwargs)
+        leaves = lift_leaves(arguments.leaves, parent)
+        size, axes = _batch_size(f, leaves, axes, arguments.labels)
+        trace = Trace(function_source(f), "vmap")
+        given, batched = _add_inputs(trace, leaves, axes, arguments.labels)
+        args, kwargs = arguments.rebuild(given)
+        staged = stage(f, trace, args, kwargs)
+        lanes = [*batched, *(None for _ in staged.trace.inputs[len(batched) :])]
+        return _run(staged, lanes, size, out_axes, parent)
+
+    return vmap_f
+
+
+# --- axes ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _argument_axes(f: Any, in_axes: Any, arguments: Arguments, args: Any, kwargs: Any) -> list[int | None]:
+    """The axis of every leaf."""
+    if isinstance(in_axes, dict):
+        in_axes, kw_axes = _axes_by_name(f, in_axes, args, kwargs)
+    else:
+        kw_axes = dict.fromkeys(kwargs, 0)
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise AxesError(
+            f"vmap of {function_source(f)}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
+            where=where(),
+            fix=f"give one entry per argument, as in_axes={_example_axes(in_axes, len(args))}",
+        )
+    per_argument = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+    return spread_prefix((per_argument, kw_axes), (args, kwargs), f"vmap of {function_source(f)}: in_axes")
+
+
+def _axes_by_name(f: Any, in_axes: dict[str, Any], args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    try:
+        names = list(inspect.signature(f).parameters)
+    except (TypeError, ValueError):
+        names = []
+    if not in_axes or not all(key in names for key in in_axes):
+        raise AxesError(
+            f"vmap of {function_source(f)}: in_axes is a dict whose keys are not its parameter names",
+            where=where(),
+            why="a dict gives axes by parameter name; axes for a dict argument stand in a tuple, one entry per argument",
+            fix=f"in_axes=({in_axes!r},)",
+        )
+    positional = tuple(in_axes.get(name, 0) for name in names[: len(args)])
+    return positional, {k: in_axes.get(k, 0) for k in kwargs}
+
+
+def _example_axes(in_axes: tuple[Any, ...], count: int) -> str:
+    return repr((*in_axes, *(None,) * count)[:count])
+
+
+def spread_prefix(prefix: Any, tree: Any, what: str) -> list[Any]:
+    """One entry of a container prefix per leaf of ``tree``. None in the prefix is an entry, and also stands for a None in the tree."""
+    try:
+        spread = optree.broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=trees.NAMESPACE)
+    except ValueError as error:
+        raise AxesError(
+            f"{what} {prefix!r} does not fit the structure of what it describes",
+            where=where(),
+            why=str(error).splitlines()[0],
+            fix="use the same containers, or one int or None for a whole argument",
+        ) from None
+    leaves, _ = trees.flatten_with_none(tree)
+    kept = [axis for axis, leaf in zip_strict(spread, leaves) if leaf is not None]
+    for axis in kept:
+        if axis is not None and (isinstance(axis, bool) or not isinstance(axis, (int, np.integer))):
+            raise AxesError(f"{what}: {axis!r} is neither an int nor None", where=where())
+    return kept
+
+
+def _batch_size(f: Any, leaves: Sequence[Any], axes: Sequence[int | None], labels: Sequence[str]) -> tuple[Any, list[int | None]]:
+    """The number of lanes, and the axes made non-negative."""
+    name = function_source(f)
+    sizes: dict[str, Any] = {}
+    out: list[int | None] = []
+    for leaf, axis, label in zip_strict(leaves, axes, labels):
+        if axis is None or not is_traced_leaf(leaf):
+            out.append(None)
+            continue
+        shape = type_of(leaf).shape
+        if not -len(shape) <= axis < len(shape):
+            raise AxesError(
+                f"vmap of {name}: argument {label} of shape {shapes.show(shape)} has no axis {axis}",
+                where=where(),
+                fix="map it along an axis that it has, or give None in in_axes if all examples share it",
+            )
+        out.append(axis % len(shape))
+        sizes[f"{label} of shape {shapes.show(shape)}, axis {axis}"] = shape[axis]
+    if not sizes:
+        raise AxesError(f"vmap of {name}: no argument is mapped", where=where(), fix="give an int in in_axes for at least one array")
+    if len(set(sizes.values())) > 1:
+        listed = "; ".join(f"{what}: size {n}" for what, n in sizes.items())
+        raise AxesError(f"vmap of {name}: batch sizes differ", where=where(), why=listed, fix="give None in in_axes for what is shared")
+    return next(iter(sizes.values())), out
+
+
+# --- running ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _add_inputs(
+    trace: Trace, leaves: Sequence[Any], axes: Sequence[int | None], labels: Sequence[str]
+) -> tuple[list[Any], list[int | None]]:
+    """Handles for one example, and the batch axis of each trace input."""
+    given: list[Any] = []
+    lanes: list[int | None] = []
+    shared: dict[Any, Tracer] = {}
+    for value, axis, label in zip_strict(leaves, axes, labels):
+        if not is_traced_leaf(value):
+            given.append(value)
+            continue
+        key = (id(value), axis)
+        if key not in shared:
+            if axis is None:
+                slot = add_leaf(trace, Leaf(value, label))
+                if isinstance(value, Tracer) and value.parent is None:
+                    trace.bind_outer(value, slot)
+            else:
+                slot = add_leaf(trace, Leaf(value, label, _example_type(value, axis), _example_shadow(value, axis), {"hidden": True}))
+            shared[key] = slot.handle
+            lanes.append(axis)
+        given.append(shared[key])
+    return given, lanes
+
+
+def _example_type(value: Any, axis: int) -> AbstractArray:
+    """The type of one example; NumPy scalars where iterating over the batch would give them."""
+    aval = type_of(value)
+    shape = shapes.delete(aval.shape, (axis,))
+    return AbstractArray(shape, aval.dtype, Kind.ARRAY if shape else Kind.SCALAR)
+
+
+def _example_shadow(value: Any, axis: int) -> Any:
+    """The layout of one example: that of the batch without its batch axis."""
+
+    def shadow() -> np.ndarray:
+        whole = value.shadow if isinstance(value, Tracer) else value
+        shape, strides = (tuple(v for i, v in enumerate(t) if i != axis) for t in (whole.shape, whole.strides))
+        return dataless(shape, whole.dtype, strides, whole.flags.writeable)
+
+    return shadow if isinstance(value, Tracer) else shadow()
+
+
+def _run(staged: Staged, lanes: Sequence[int | None], size: Any, out_axes: Any, parent: Trace | None) -> Any:
+    """Batch the graph, run it, write mapped arguments back and stack the results."""
+    graph, result_axes = staged.graph, _result_axes(staged, out_axes)
+    b = INTERPRETER.emitter()
+    inputs = [type(s)(lane_var(s.var, axis is not None, size), s.role) for s, axis in zip_strict(graph.inputs, lanes)]
+    outs, flags, env = emit_vmap(b, graph, [s.var for s in inputs], [axis is not None for axis in lanes], size)
+    b.source = None
+    outputs = []
+    for slot, out, flag in zip_strict(graph.outputs, outs, flags):
+        if slot.role is OutRole.WRITE:
+            _check_write(staged, slot, flag, lanes)
+            flag_wanted = lanes[slot.target] is not None
+            outputs.append(Output(b.batched(out, flag, size) if flag_wanted else out, slot.role, slot.target))
+        else:
+            outputs.append(Output(b.batched(out, flag, size)))
+    values = [_front(v, axis, parent) for v, axis in zip_strict(input_values(staged, parent), lanes)]
+    known = {v: x for v, x in translate(staged.trace.known, env).items() if v.aval.shape == np.shape(x)}
+    done = execute(b.build(inputs, outputs), values, parent, known)
+    for slot, value in zip_strict(outputs, done):
+        if slot.role is OutRole.WRITE:
+            _write_back(staged.trace.inputs[slot.target], value, lanes[slot.target], parent)
+    leaves = []
+    for result, axis in zip_strict(staged.results, result_axes):
+        value = done[result.value] if result.aval is not None else _stacked_constant(result.constant, size, parent)
+        leaves.append(_place(value, axis, parent))
+    return trees.unflatten(staged.out_tree, leaves)
+
+
+def _result_axes(staged: Staged, out_axes: Any) -> list[int]:
+    tree = trees.unflatten(staged.out_tree, [0] * staged.out_tree.num_leaves)
+    axes = spread_prefix(out_axes, tree, f"vmap of {staged.trace.name}: out_axes")
+    out = []
+    for axis, result in zip_strict(axes, staged.results):
+        shape = result.aval.shape if result.aval is not None else np.shape(result.constant)
+        if axis is None or not -len(shape) - 1 <= axis <= len(shape):
+            raise AxesError(
+                f"vmap of {staged.trace.name}: out_axes {axis} for a result of shape {shapes.show(shape)} per example",
+                where=where(),
+                fix="give an axis of the stacked result",
+            )
+        out.append(axis % (len(shape) + 1))
+    return out
+
+
+def _check_write(staged: Staged, slot: Output, is_batched: bool, lanes: Sequence[int | None]) -> None:
+    """Lanes would overwrite each other in an array that they share."""
+    if is_batched and lanes[slot.target] is None:
+        label = staged.trace.inputs[slot.target].label or "an array of the enclosing function"
+        raise OverlapError(
+            f"vmap of {staged.trace.name}: examples write different values into {label}, which they all share",
+            why="a Python loop would keep the last example's values only",
+            fix="map it (an int in in_axes), or make the array inside the function with fnp.zeros",
+        )
+
+
+def _front(value: Any, axis: int | None, parent: Trace | None) -> Any:
+    """A batch with its batch axis in front."""
+    if not axis:
+        return value
+    if parent is None:
+        return np.moveaxis(value, axis, 0)
+    rank = value.aval.ndim
+    return parent.emit.transpose(value, perm=(axis, *(i for i in range(rank) if i != axis)))
+
+
+def _behind(value: Any, axis: int, parent: Trace | None) -> Any:
+    """A batch with its leading batch axis put at ``axis``."""
+    if not axis:
+        return value
+    if parent is None:
+        return np.ascontiguousarray(np.moveaxis(value, 0, axis))
+    rank = value.aval.ndim
+    return parent.emit.transpose(value, perm=(*range(1, axis + 1), 0, *range(axis + 1, rank)))
+
+
+def _place(value: Any, axis: int, parent: Trace | None) -> Any:
+    return wrap(_behind(value, axis, parent), Kind.ARRAY, parent)
+
+
+def _stacked_constant(value: Any, size: Any, parent: Trace | None) -> Any:
+    if parent is None:
+        return np.stack([np.asarray(value)] * size)
+    handle = parent.handle(value)
+    return parent.emit.broadcast(handle.atom, shape=(size, *handle.aval.shape), dims=tuple(range(1, handle.aval.ndim + 1)))
+
+
+def _write_back(slot: Any, value: Any, axis: int | None, parent: Trace | None) -> None:
+    if parent is None:
+        np.copyto(np.moveaxis(slot.array, axis, 0) if axis else slot.array, value)
+    else:
+        mutation.write(slot.outer, _behind(value, axis or 0, parent))
