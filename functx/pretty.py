@@ -43,11 +43,13 @@ class _Printer:
     def __init__(self, sources: bool):
         self.sources = sources
         self.names: dict[Var, str] = {}
+        self.declared = 0
         self.regions: dict[int, int] = {}
         self.remats: dict[int, int] = {}
 
     def declare(self, var: Var) -> str:
-        self.names[var] = var_name(len(self.names))
+        self.names[var] = var_name(self.declared)
+        self.declared += 1
         return f"{self.names[var]}:{var.aval}"
 
     def atom(self, atom: Atom) -> str:

@@ -18,7 +18,7 @@ def inline_calls(graph: Graph) -> Graph:
         if eqn.primitive.family != "higher-order":
             b.append(eqn, env)
             continue
-        b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.params.get("remat") or eqn.remat
+        b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.remat
         body = inline_calls(eqn.params["graph"])
         env.update(zip_strict(eqn.outputs, b.inline(body, [read(env, a) for a in eqn.inputs])))
         b.source = b.mark = b.remat = None

@@ -26,6 +26,6 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         if parent is None:
             return f(*args, **kwargs)
         sub = stage_subgraph(f, "checkpoint", args, kwargs, parent)
-        return bind_subgraph(sub.staged, parent, checkpoint_primitive, {"graph": sub.staged.graph, "remat": None})
+        return bind_subgraph(sub.staged, parent, checkpoint_primitive, {"graph": sub.staged.graph})
 
     return checkpoint_f

@@ -81,19 +81,22 @@ call = _higher_order(
 )
 
 
-def _checkpoint_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph, remat: int | None) -> Any:
+def _checkpoint_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph) -> Any:
     """Keep the inputs only; the backward pass runs the body again, under a recomputation id that keeps CSE from undoing it."""
-    outs = b.checkpoint(*ins, graph=graph, remat=remat)
+    outs = b.checkpoint(*ins, graph=graph)
 
     def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
         mask, given = _nonzero(cts)
         gradient, in_mask = b.interpreter.vjp(graph, active, mask)
-        return _spread(in_mask, b.checkpoint(*ins, *given, graph=gradient, remat=next(_remat_ids)))
+        outer, b.remat = b.remat, next(_remat_ids)
+        in_cts = b.checkpoint(*ins, *given, graph=gradient)
+        b.remat = outer
+        return _spread(in_mask, in_cts)
 
     return outs, pull
 
 
-# checkpoint(*ins; graph, remat): save the inputs, recompute the rest. ``remat`` marks a recomputation.
+# checkpoint(*ins; graph): save the inputs, recompute the rest. The equation of a recomputation has a remat id.
 checkpoint = _higher_order(
     "checkpoint", joint_jvp=_apply_jvp("checkpoint"), vjp=_checkpoint_vjp, batch=_apply_batch("checkpoint"), recompute="never"
 )
