@@ -323,3 +323,21 @@ def test_missing_symbol(tmp_path):
         native.Library(path)
     if os.path.exists("/proc/self/maps"):
         assert not is_mapped(path)
+
+
+def test_every_argument_has_its_own_place(build):
+    """Inputs and outputs of any number and rank keep their order: output j gets 10 * (number of inputs) + j, input i stays i."""
+    library = build(
+        """
+        int inputs = 0;
+        while (inputs < 3 && *(const double*)call->inputs[inputs] == inputs) ++inputs;
+        for (int j = 0; j < 3; ++j) *(double*)call->outputs[j] = 10 * inputs + j;
+        return FUNCTX_OK;
+        """
+    )
+    for shape in ((), (1,), (1, 1)):
+        inputs = [np.full(shape, float(i)) for i in range(3)]
+        outputs = [np.zeros(()), np.zeros(1), np.zeros((1, 1))]
+        assert library.run(inputs, outputs) == OK
+        assert [x.item() for x in inputs] == [0, 1, 2]
+        assert [x.item() for x in outputs] == [30, 31, 32]
