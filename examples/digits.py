@@ -24,10 +24,7 @@ RATE, MOMENTUM, DECAY = 0.1, 0.9, 1e-4
 def init(rng, inputs):
     """Weights of variance 2 / fan-in (He et al. 2015), zero biases; float32."""
     sizes = [(inputs, HIDDEN), (HIDDEN, CLASSES)]
-    return [
-        {"w": (rng.normal(size=s) * np.sqrt(2 / s[0])).astype(np.float32), "b": np.zeros(s[1], np.float32)}
-        for s in sizes
-    ]
+    return [{"w": (rng.normal(size=s) * np.sqrt(2 / s[0])).astype(np.float32), "b": np.zeros(s[1], np.float32)} for s in sizes]
 
 
 def logits(params, x):
@@ -64,13 +61,18 @@ def accuracy(params, x, labels):
 def gradient_norms(params, x, labels):
     """The norm of every example's own gradient: grad of one example's loss, mapped over the batch."""
     per_sample = fx.vmap(fx.grad(loss), in_axes=(None, 0, 0))(params, x, labels)
-    return np.sqrt(sum((g ** 2).sum(axis=tuple(range(1, g.ndim))) for layer in per_sample for g in layer.values()))
+    return np.sqrt(sum((g**2).sum(axis=tuple(range(1, g.ndim))) for layer in per_sample for g in layer.values()))
 
 
 def train(params, x, labels, rng):
     velocity = fx.tree.map(np.zeros_like, params)
     losses = []
-    columns = (TextColumn("epoch {task.completed}/{task.total}"), BarColumn(), TextColumn("loss {task.fields[loss]:.4f}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("epoch {task.completed}/{task.total}"),
+        BarColumn(),
+        TextColumn("loss {task.fields[loss]:.4f}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns) as progress:
         task = progress.add_task("train", total=EPOCHS, loss=float("nan"))
         for _ in range(EPOCHS):
