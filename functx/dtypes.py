@@ -21,12 +21,16 @@ class Kind(enum.Enum):
 
 
 _SHORT = {
-    "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
-    "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16", "complex64": "c64", "complex128": "c128",
+    np.dtype(long): short
+    for long, short in {
+        "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32",
+        "uint64": "u64", "float16": "f16", "float32": "f32", "float64": "f64", ml_dtypes.bfloat16: "bf16", "complex64": "c64",
+        "complex128": "c128",
+    }.items()
 }  # fmt: skip
-_LONG = {short: long for long, short in _SHORT.items()}
+_DTYPES = {short: dtype for dtype, short in _SHORT.items()}
 
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 BOOL, INT32, INT64 = np.dtype(bool), np.dtype(np.int32), np.dtype(np.int64)
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -37,23 +41,22 @@ _PYTHON_TYPES = {dtype: t for t, dtype in PYTHON_DTYPES.items()}
 
 def from_name(short: str) -> np.dtype:
     """The dtype of a short name such as ``f32``."""
-    long = _LONG[short]
-    return np.dtype(ml_dtypes.bfloat16) if long == "bfloat16" else np.dtype(long)
+    return _DTYPES[short]
 
 
 def name(dtype: np.dtype) -> str:
     """The short name of a dtype, as printed in graphs."""
-    return _SHORT[dtype.name]
+    return _SHORT[dtype]
 
 
 def is_supported(dtype: np.dtype) -> bool:
     """Whether arrays of this dtype can be traced (native byte order, numeric or bool)."""
-    return dtype.name in _SHORT and dtype.isnative
+    return dtype in _SHORT
 
 
 def is_inexact(dtype: np.dtype) -> bool:
     """Floating or complex: the dtypes that have derivatives."""
-    return dtype.kind in "fc" or dtype.name == "bfloat16"
+    return dtype.kind in "fc" or dtype == _BFLOAT16
 
 
 def python_type(dtype: np.dtype) -> type:

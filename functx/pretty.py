@@ -53,7 +53,9 @@ class _Printer:
         return f"{self.names[var]}:{var.aval}"
 
     def atom(self, atom: Atom) -> str:
-        return f"{_scalar(atom.value)}:{dtypes.name(atom.aval.dtype)}" if isinstance(atom, Literal) else self.names[atom]
+        if isinstance(atom, Literal):
+            return f"{_scalar(atom.value)}:{dtypes.name(atom.aval.dtype)}"
+        return self.names.get(atom, "?unbound")  # a broken graph must print too
 
     def graph(self, graph: Graph, indent: str) -> str:
         inputs = " ".join(self.declare(s.var) + _role(s.role, InRole.PRIMAL) for s in graph.inputs)

@@ -11,6 +11,7 @@ from functx.dtypes import is_inexact
 from functx.interpret import eval_eqn
 from functx.ir import Atom, Eqn, Graph, Literal, Var, read
 from functx.primitive import Emitter
+from functx.shapes import is_static
 from functx.util import zip_strict
 
 # A folded constant may be at most this large; larger ones are cheaper to compute than to carry.
@@ -58,28 +59,42 @@ def fold_constants(graph: Graph) -> Graph:
     """Evaluate equations whose operands are all constants, where the result is small. Arrays read by reference are inputs, never folded."""
     values: dict[Var, Any] = dict(graph.consts)
     env: dict[Var, Atom] = {}
-    eqns, consts = [], list(graph.consts)
+    b = Emitter()
+    b.consts.update(graph.consts)
     for eqn in graph.eqns:
-        inputs = tuple(read(env, a) for a in eqn.inputs)
-        constant = all(isinstance(a, Literal) or a in values for a in inputs)
-        small = all(v.aval.nbytes_hint <= MAX_FOLDED_BYTES for v in eqn.outputs)
-        # A broadcast or iota is the compact form of its value; computing with it may give something that is none.
-        if not constant or not small or eqn.primitive.effect or eqn.primitive.name in ("broadcast", "iota"):
-            eqns.append(eqn if inputs == eqn.inputs else with_inputs(eqn, inputs))
+        eqn = with_inputs(eqn, tuple(read(env, a) for a in eqn.inputs))
+        results = _folded(eqn, values)
+        if results is not None:
+            values.update(zip_strict(eqn.outputs, results))
+        # A broadcast or iota is the compact form of its value already.
+        if results is None or eqn.primitive.name in ("broadcast", "iota"):
+            b.eqns.append(eqn)
             continue
-        try:
-            results = eval_eqn(with_inputs(eqn, inputs), values)
-        except Exception:  # it fails when it runs, at its place and with its line
-            eqns.append(with_inputs(eqn, inputs))
-            continue
+        b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.remat
         for var, result in zip_strict(eqn.outputs, results):
-            array = np.asarray(result, var.aval.dtype)
-            if array.ndim == 0:
-                env[var] = Literal(array)
-            else:
-                values[var] = array
-                consts.append((var, np.ascontiguousarray(array)))
-    return graph.replace(eqns=tuple(eqns), consts=tuple(consts), outputs=_outputs(graph, env))
+            env[var] = _constant(b, result)
+            values[env[var]] = result
+    return b.build(graph.inputs, _outputs(graph, env))
+
+
+def _folded(eqn: Eqn, values: Mapping[Var, Any]) -> list[np.ndarray] | None:
+    """The results of an equation on constants; None if it is not foldable."""
+    constant = all(isinstance(a, Literal) or a in values for a in eqn.inputs)
+    small = all(v.aval.nbytes_hint <= MAX_FOLDED_BYTES and is_static(v.aval.shape) for v in eqn.outputs)
+    if not constant or not small or eqn.primitive.effect:
+        return None
+    try:
+        return [np.asarray(r, v.aval.dtype) for r, v in zip_strict(eval_eqn(eqn, values), eqn.outputs)]
+    except Exception:  # it fails when it runs, at its place and with its line
+        return None
+
+
+def _constant(b: Emitter, value: np.ndarray) -> Atom:
+    """An atom for a constant, as a broadcast literal where all places hold the same bits."""
+    flat = np.ascontiguousarray(value).reshape(-1)
+    if value.ndim and flat.size and flat.tobytes() == flat[:1].tobytes() * flat.size:
+        return b.full(value.shape, flat[0], value.dtype)
+    return b.const(value)
 
 
 def rewrite(graph: Graph, rules: Mapping[str, Callable[[Rewriter, Eqn], Atom | None]]) -> Graph:

@@ -15,8 +15,11 @@ from functx.primitive import Emitter, Primitive
 
 def same_dtype(*dtypes: np.dtype) -> np.dtype:
     """The common dtype of operands that must agree."""
-    shapes.check(all(d == dtypes[0] for d in dtypes), f"operand dtypes differ: {', '.join(map(str, dtypes))}")
-    return dtypes[0]
+    first = dtypes[0]
+    for dtype in dtypes:
+        if dtype != first:
+            raise shapes.ShapeError(f"operand dtypes differ: {', '.join(map(str, dtypes))}")
+    return first
 
 
 def to_bool(*dtypes: np.dtype) -> np.dtype:

@@ -123,6 +123,37 @@ def resolve(graph: Graph, rule: str, params: dict[str, Any]) -> Graph:
     return graph.replace(eqns=tuple(eqns))
 
 
+def _calls_itself(graphs: Sequence[Any], rule: str) -> bool:
+    """Whether equations of ``rule`` stand inside its own graphs, however deep."""
+    eqns = [e for graph in graphs if isinstance(graph, Graph) for e in graph.eqns]
+    return any((e.params.get("rule") == rule and SELF in e.params.values()) or _calls_itself(list(e.params.values()), rule) for e in eqns)
+
+
+def _map_rule(
+    b: Emitter, ins: Sequence[Atom], batched: Sequence[bool], size: Any, params: dict[str, Any], mapped: Callable[..., dict[str, Any]]
+) -> tuple[list[Atom], dict[str, Any]]:
+    """Operands and parameters of a rule over lanes; ``mapped(batched)`` gives the graphs.
+
+    Calls of the rule inside itself stand for the mapped rule where they depend on the lane, whichever operands do so: then all operands
+    are made to. Where they do not, they stand for the rule as it was.
+    """
+    rule, graphs = params["rule"], list(params.values())
+    if SELF in graphs or _calls_itself(graphs, rule):
+        ins = [b.batched(x, is_batched, size) for x, is_batched in zip(ins, batched, strict=True)]
+        batched = [True] * len(ins)
+    new = {k: resolve(v, rule, params) if isinstance(v, Graph) else v for k, v in mapped(batched).items()}
+    return list(ins), {**params, **new, "rule": f"{rule}@{size}"}
+
+
+def _needs_graphs(rule: str, graph: Any) -> None:
+    if graph == SELF:
+        raise CustomRuleError(
+            f"the derivative of {rule.split('#')[0]} is needed inside its own custom rule",
+            why="that would take the rule which is being defined",
+            fix="write that derivative out, or call a function of another name",
+        )
+
+
 def _check_captures(rule: str, active: Sequence[Any], captures: int) -> None:
     if captures and any(active[len(active) - captures :]):
         raise CustomRuleError(
@@ -137,6 +168,7 @@ def _custom_jvp_rule(
 ) -> Any:
     """``jvp`` takes the operands and a tangent for every argument, and gives results and tangents."""
     _check_captures(rule, [t is not None for t in tangents], captures)
+    _needs_graphs(rule, jvp)
     params = {"graph": graph, "jvp": jvp, "rule": rule, "captures": captures}
     arguments = len(ins) - captures
     full = [b.zeros_like(x) if t is None else t for x, t in zip(ins[:arguments], tangents[:arguments], strict=True)]
@@ -148,6 +180,7 @@ def _custom_jvp_rule(
 def _custom_jvp_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph, **params: Any) -> Any:
     """Reverse mode by transposing the rule's tangent map."""
     _check_captures(params["rule"], active, params["captures"])
+    _needs_graphs(params["rule"], params["jvp"])
     jvp = resolve(params["jvp"], params["rule"], {"graph": graph, **params})
     arguments = len(ins) - params["captures"]
     outs = b.inline(jvp, [*ins, *map(b.zeros_like, ins[:arguments])])[: len(graph.outputs)]
@@ -160,13 +193,22 @@ def _custom_jvp_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, 
     return outs, pull
 
 
-def _custom_jvp_batch(b: Emitter, ins: Any, batched: Any, size: Any, *, graph: Graph, jvp: Graph, rule: str, captures: int) -> Any:
-    everywhere = [True] * len(graph.outputs)
-    arguments = list(batched[: len(batched) - captures])
-    mapped, _ = b.interpreter.vmap(graph, batched, size, everywhere)
-    if jvp != SELF:
-        jvp, _ = b.interpreter.vmap(jvp, [*batched, *arguments], size, [True] * len(jvp.outputs))
-    return b.custom_jvp(*ins, graph=mapped, jvp=jvp, rule=f"{rule}@{size}", captures=captures), everywhere
+def _custom_jvp_batch(b: Emitter, ins: Any, batched: Any, size: Any, **params: Any) -> Any:
+    graph, jvp = params["graph"], params["jvp"]
+
+    def mapped(batched: Sequence[bool]) -> dict[str, Any]:
+        new = {"graph": _mapped_everywhere(b, graph, batched, size)}
+        if jvp != SELF:
+            arguments = batched[: len(batched) - params["captures"]]
+            new["jvp"] = _mapped_everywhere(b, jvp, [*batched, *arguments], size)
+        return new
+
+    ins, new = _map_rule(b, ins, batched, size, params, mapped)
+    return b.custom_jvp(*ins, **new), [True] * len(graph.outputs)
+
+
+def _mapped_everywhere(b: Emitter, graph: Graph, batched: Sequence[bool], size: Any) -> Graph:
+    return b.interpreter.vmap(graph, batched, size, [True] * len(graph.outputs))[0]
 
 
 custom_jvp = _higher_order("custom_jvp", joint_jvp=_custom_jvp_rule, vjp=_custom_jvp_vjp, batch=_custom_jvp_batch)
@@ -177,6 +219,7 @@ def _custom_vjp_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, 
     cotangents
     of the arguments in ``positions``."""
     _check_captures(params["rule"], active, params["captures"])
+    _needs_graphs(params["rule"], fwd)
     whole = {"graph": graph, "fwd": fwd, "bwd": bwd, **params}
     results = b.inline(resolve(fwd, params["rule"], whole), ins)
     outs, residuals = split_list(results, len(graph.outputs))
@@ -198,6 +241,7 @@ def _custom_vjp_jvp(
 ) -> Any:
     """Forward mode by transposing ``bwd``, which must be linear in its cotangents."""
     _check_captures(params["rule"], [t is not None for t in tangents], params["captures"])
+    _needs_graphs(params["rule"], fwd)
     whole = {"graph": graph, "fwd": fwd, "bwd": bwd, **params}
     results = b.inline(resolve(fwd, params["rule"], whole), ins)
     outs, residuals = split_list(results, len(graph.outputs))
@@ -207,18 +251,22 @@ def _custom_vjp_jvp(
     return outs, out_tangents
 
 
-def _custom_vjp_batch(b: Emitter, ins: Any, batched: Any, size: Any, *, graph: Graph, fwd: Graph, bwd: Graph, **params: Any) -> Any:
+def _custom_vjp_batch(b: Emitter, ins: Any, batched: Any, size: Any, **params: Any) -> Any:
     """Map all three graphs; the cotangent of an argument that all lanes share is the sum over lanes."""
-    everywhere = [True] * len(graph.outputs)
-    mapped, _ = b.interpreter.vmap(graph, batched, size, everywhere)
-    if fwd != SELF:
-        residuals = len(fwd.outputs) - len(graph.outputs)
-        fwd, _ = b.interpreter.vmap(fwd, batched, size, [True] * len(fwd.outputs))
-        captured = list(batched[len(batched) - params["captures"] :])
-        bwd, _ = b.interpreter.vmap(bwd, [*captured, *[True] * residuals, *everywhere], size, [True] * len(bwd.outputs))
-        bwd = b.interpreter.sum_leading(bwd, [not batched[p] for p in params["positions"]])
-    params = {**params, "rule": f"{params['rule']}@{size}"}
-    return b.custom_vjp(*ins, graph=mapped, fwd=fwd, bwd=bwd, **params), everywhere
+    graph, fwd, bwd = params["graph"], params["fwd"], params["bwd"]
+
+    def mapped(batched: Sequence[bool]) -> dict[str, Any]:
+        new = {"graph": _mapped_everywhere(b, graph, batched, size)}
+        if fwd != SELF:
+            captured = batched[len(batched) - params["captures"] :]
+            given = [True] * (len(bwd.inputs) - len(captured))
+            new["fwd"] = _mapped_everywhere(b, fwd, batched, size)
+            cotangents = _mapped_everywhere(b, bwd, [*captured, *given], size)
+            new["bwd"] = b.interpreter.sum_leading(cotangents, [not batched[p] for p in params["positions"]])
+        return new
+
+    ins, new = _map_rule(b, ins, batched, size, params, mapped)
+    return b.custom_vjp(*ins, **new), [True] * len(graph.outputs)
 
 
 custom_vjp = _higher_order("custom_vjp", joint_jvp=_custom_vjp_jvp, vjp=_custom_vjp_vjp, batch=_custom_vjp_batch)
