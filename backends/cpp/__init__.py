@@ -1,0 +1,1 @@
+"""Graphs as C++ with OpenMP: generation, compilation, execution."""

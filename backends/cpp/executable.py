@@ -1,0 +1,100 @@
+"""Running compiled code: inputs in the form that it reads, outputs, call-backs to Python, errors with the user's line."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functx.backends.cpp.program import Source
+from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError
+from functx.interpret import eval_eqn
+from functx.ir import AbstractArray, Graph, Literal, Var
+from functx.util import zip_strict
+
+_OK, _INDEX, _CALLBACK, _MEMORY, _OVERFLOW = range(5)  # functx/runtime/call.h
+
+
+def _serial_in_forked_children() -> None:
+    """libgomp's threads do not survive a fork, and the child would wait for them forever: there, regions run on one thread."""
+
+    def child() -> None:
+        with contextlib.suppress(OSError):  # not loaded: nothing was running
+            ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW).omp_set_num_threads(1)
+
+    os.register_at_fork(after_in_child=child)
+
+
+_serial_in_forked_children()
+
+
+class CppExecutable:
+    """A compiled graph.
+
+    Attributes:
+      source: the C++ text.
+      workspace_bytes: scratch memory per call.
+      compiled: whether the compiler ran for it (False: the code came from a cache).
+      fallbacks: primitives that run through their reference implementation.
+    """
+
+    def __init__(self, graph: Graph, library: Any, source: Source, compiled: bool):
+        self.graph, self.library = graph, library
+        self.source, self.workspace_bytes, self.compiled = source.text, source.workspace_bytes, compiled
+        self.fallbacks = list(dict.fromkeys(graph.eqns[call.eqn].primitive.name for call in source.calls))
+        self._passed = [graph.consts[k][1] for k in source.passed_constants]
+        self._in_avals = graph.in_avals
+        self._outs = [(aval.shape, aval.dtype) for aval in graph.out_avals]
+        self._callback = self._call_back if source.calls else None
+
+    def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run on one array per input, of any strides; every result is a new C-contiguous array."""
+        arrays = [_readable(x, aval) for x, aval in zip_strict(inputs, self._in_avals)]
+        outputs = [np.empty(shape, dtype) for shape, dtype in self._outs]
+        status, eqn, kind, values = self.library.run(arrays + self._passed, outputs, self.workspace_bytes, self._callback)
+        if status != _OK:
+            raise self._error(eqn, kind, values)
+        return outputs
+
+    def _error(self, number: int, kind: int, values: Sequence[int]) -> Exception:
+        eqn = self.graph.eqns[number]
+        where = eqn.source.describe() if eqn.source else None
+        if kind == _INDEX:
+            index, axis, size = values[:3]
+            return IndexOutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {size}", where=where)
+        if kind == _OVERFLOW:
+            return IntegerOverflowError(f"Python integer {values[0]} out of bounds for {eqn.params['dtype']}", where=where)
+        if kind == _MEMORY:
+            return MemoryError(f"cannot allocate {values[0]} bytes")
+        return FunctxError(f"compiled code failed with status {kind}", where=where)
+
+    def _call_back(self, number: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Evaluate an equation between buffers that are given by address."""
+        eqn = self.graph.eqns[number]
+        variables = [a for a in eqn.inputs if not isinstance(a, Literal)]
+        env: dict[Var, np.ndarray] = {v: _array_at(address, v.aval, False) for v, address in zip_strict(variables, inputs)}
+        for v, address, value in zip_strict(eqn.outputs, outputs, eval_eqn(eqn, env)):
+            _array_at(address, v.aval, True)[...] = value
+
+
+def _readable(x: np.ndarray, aval: AbstractArray) -> np.ndarray:
+    """The array itself if generated code can read it, else a C-contiguous copy."""
+    if isinstance(x, np.ndarray) and x.dtype == aval.dtype:  # unequal if the bytes are swapped
+        flags = x.flags
+        if flags.c_contiguous and flags.aligned:
+            return x
+    return np.array(x, dtype=aval.dtype, order="C", copy=True)
+
+
+def _array_at(address: int, aval: AbstractArray, writable: bool) -> np.ndarray:
+    size = math.prod(aval.shape) * aval.dtype.itemsize
+    if size == 0:
+        return np.empty(aval.shape, aval.dtype)
+    array = np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8).view(aval.dtype).reshape(aval.shape)
+    array.flags.writeable = writable
+    return array

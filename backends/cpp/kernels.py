@@ -1,0 +1,468 @@
+"""A kernel of the loop IR as one C++ function: its parameters, its outer loops, its threads, its accumulators.
+
+Threads share work in pieces whose bounds depend on sizes alone, so results do not depend on how many there are. A reduction with few
+results is cut into pieces too; their partial results are combined in order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from functx.backends.cpp.accumulators import accumulate_column, accumulate_value, declare, identity, result, scan
+from functx.backends.cpp.body import Body, Names
+from functx.backends.cpp.text import Writer, affine_text, loop, unravel
+from functx.backends.cpp.types import ctype, literal, stored
+from functx.backends.loops.affine import ZERO, LoopVar, substitute
+from functx.backends.loops.build import elements
+from functx.backends.loops.clusters import splits
+from functx.backends.loops.nodes import Accumulate, Carried, Check, Effect, Form, Kernel, Load, Node, Place, Stage, Storage, Store
+from functx.ir import Var
+
+PIECE = 16384  # elements that a thread takes at a time
+COLUMNS = 256, 1024  # columns in a block: few rows, many rows
+FOLD = 64  # rows of a column sum that are added up before they join the total
+TILE = 32  # the sides of the squares in which a transposed operand is read
+MAX_TASKS = 128  # into which a reduction is cut
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A buffer that a kernel gets."""
+
+    storage: Storage
+    var: Var
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel as text: the parameter list and body (which name it by ``{name}``), and what a call passes."""
+
+    text: str
+    parameters: tuple[Parameter, ...]
+    scratch_bytes: int
+    checks: bool
+
+
+def emit_kernel(kernel: Kernel, storage: Mapping[Var, Storage], threshold: int) -> Function:
+    """The function of a kernel. It runs on several threads above ``threshold`` elements."""
+    return _KernelEmitter(kernel, storage, threshold).run()
+
+
+class _KernelEmitter:
+    def __init__(self, kernel: Kernel, storage: Mapping[Var, Storage], threshold: int):
+        self.kernel, self.storage = kernel, storage
+        self.parallel = elements(kernel) > threshold and not kernel.serial
+        self.w = Writer()
+        self.parameters: dict[Storage, Parameter] = {}
+        self.written: set[Storage] = set()
+        self.rows: dict[Var, str] = {}
+        self.local: dict[Var, str] = {}  # results carried to later stages
+        self.scratch = 0
+        self.is_split = False
+        self.accumulators = [e for s in kernel.stages for e in s.effects if isinstance(e, Accumulate)]
+        self.checks = any(isinstance(e, Check) for s in kernel.stages for e in s.effects)
+        later = {n.var for s in kernel.stages for n in s.nodes if isinstance(n, Carried)}
+        for v in [e.var for s in kernel.stages for e in s.effects if not isinstance(e, Check)]:
+            if v in later:
+                self.local[v] = f"r{len(self.local)}"
+            if storage[v].place is Place.ROW:
+                self.rows[v] = f"row{len(self.rows)}"
+
+        self.names = Names(self._access, self._carried, lambda e: e.var in self.local or storage[e.var].place is not Place.REGISTER)
+
+    def run(self) -> Function:
+        self.w.depth = 1
+        {Form.FLAT: self._flat, Form.ROWS: self._staged, Form.COLUMNS: self._staged}[self.kernel.form]()
+        arguments = [
+            f"{'' if p.storage in self.written else 'const '}{stored(p.var.aval.dtype)}* __restrict {self._name(p.storage)}"
+            for p in self.parameters.values()
+        ]
+        arguments += ["void* scratch"] if self.scratch else []
+        arguments += ["Failure* failure"] if self.checks else []
+        text = f"static void {{name}}({', '.join(arguments)}) {{\n{self.w.text()}}}\n"
+        return Function(text, tuple(self.parameters.values()), self.scratch, self.checks)
+
+    # --- memory ---------------------------------------------------------------------------------------------------------------------------
+
+    def _name(self, storage: Storage) -> str:
+        return f"a{list(self.parameters).index(storage)}"
+
+    def _access(self, item: Node | Effect) -> str:
+        """A place in memory; "" for a store that nobody reads back from memory."""
+        v, offset = item.var, item.offset
+        if v in self.rows:
+            outer = set(self.kernel.outer)
+            return f"{self.rows[v]}[{affine_text(substitute(offset, lambda x: ZERO if x in outer else None))}]"
+        storage = self.storage[v]
+        if storage.place is Place.REGISTER:
+            return ""
+        self.parameters.setdefault(storage, Parameter(storage, v))
+        if not isinstance(item, Load):
+            self.written.add(storage)
+        return f"{self._name(storage)}[{affine_text(offset)}]"
+
+    def _carried(self, node: Carried) -> str:
+        name = self.local[node.var]
+        reduced = any(e.var is node.var for e in self.accumulators)
+        return f"{name}[{self._block_place()}]" if self.kernel.form is Form.COLUMNS and reduced else name
+
+    @property
+    def block(self) -> int:
+        """How many columns are taken together: many where many rows are read, so that each brings whole pages."""
+        kept = math.prod(v.size for v in self.kernel.outer)
+        return COLUMNS[self.is_split or kept >= 16 * COLUMNS[1]]
+
+    def _block_place(self) -> str:
+        return f"{self.column.key} - column_begin"
+
+    @property
+    def column(self) -> LoopVar:
+        """The block axis of a column kernel."""
+        return self.kernel.outer[-1] if self.kernel.outer else LoopVar("column", 1)
+
+    # --- effects --------------------------------------------------------------------------------------------------------------------------
+
+    def _effect(self, effect: Effect, value: str) -> None:
+        if isinstance(effect, Check):
+            self._check(effect, value)
+        elif isinstance(effect, Store):
+            if effect.var in self.local:
+                self.w.line(f"{self.local[effect.var]} = {value};")
+            if place := self._access(effect):
+                assign = "=" if not effect.add else "|=" if effect.value.dtype.kind == "b" else "+="
+                self.w.line(f"{place} {assign} {value};")
+        else:
+            self._accumulate(effect, value)
+
+    def _check(self, check: Check, value: str) -> None:
+        place = affine_text(check.place)
+        if check.kind == "index":
+            bad, kind, rest = f"({value} < {-check.size}) | ({value} >= {check.size})", "INDEX_OUT_OF_BOUNDS", f"{check.axis}, {check.size}"
+        else:
+            kind, rest = "OVERFLOW", "0, 0"
+            c = ctype(check.dtype)
+            bad = f"double({c}({value})) != double({value})" if check.dtype.kind == "f" else f"int64_t({c}({value})) != {value}"
+            if check.dtype.name == "uint64":
+                bad = f"{value} < 0"
+        self.w.line(f"if ({bad}) fail(failure, FUNCTX_{kind}, {check.eqn}, {place}, {value}, {rest});")
+
+    # --- flat kernels ---------------------------------------------------------------------------------------------------------------------
+
+    def _flat(self) -> None:
+        stage = self.kernel.stages[0]
+        vector = stage.axes[-1] if stage.axes else None
+        body = Body(self.w, stage, self.names, vector, self._effect, None)
+        outer = stage.axes[:-1]
+        if across := self._read_across(stage):
+            self._tiled(body, across, vector)
+            return
+        if not self.parallel:
+            with self.w.blocks([loop(v) for v in outer]):
+                body.emit("0", str(vector.size) if vector else "1")
+            return
+        rows = math.prod(v.size for v in outer)
+        if rows >= 64 or vector.size <= PIECE:
+            with self._row_loop(outer, rows, vector.size):
+                body.emit("0", str(vector.size))
+            return
+        pieces = -(-vector.size // PIECE)
+        with self._tasks(rows * pieces):
+            for line in unravel(f"task / {pieces}" if pieces > 1 else "task", outer) if outer else ():
+                self.w.line(line.replace(f"task / {pieces} /", f"(task / {pieces}) /"))
+            self.w.line(f"const int64_t begin = task % {pieces} * {PIECE}, end = smaller(begin + {PIECE}, {vector.size});")
+            body.emit("begin", "end")
+
+    def _read_across(self, stage: Stage) -> LoopVar | None:
+        """An outer axis along which a load is contiguous while the innermost one strides through memory."""
+        if len(stage.axes) < 2 or stage.axes[-1].size < TILE or elements(self.kernel) < 4096 or self.kernel.serial:
+            return None
+        offsets = [node.offset for node in stage.nodes if isinstance(node, Load)]
+        for axis in stage.axes[-2::-1]:
+            if axis.size >= TILE and any(abs(o.coefficient(axis)) == 1 and abs(o.coefficient(stage.axes[-1])) >= 16 for o in offsets):
+                return axis
+        return None
+
+    def _tiled(self, body: Body, across: LoopVar, vector: LoopVar) -> None:
+        """Squares of the two axes, so that both sides stay in the cache."""
+        tiles = LoopVar(f"{across.key}_tile", -(-across.size // TILE))
+        outer = (*(v for v in self.kernel.stages[0].axes[:-1] if v != across), tiles)
+        begin, end = f"{tiles.key} * {TILE}", f"smaller({tiles.key} * {TILE} + {TILE}, {across.size})"
+        place = f"{vector.key}_tile"
+        with (
+            self._row_loop(outer, math.prod(v.size for v in outer), TILE * vector.size),
+            self.w.blocks([loop(place, hi=str(vector.size), step=TILE), loop(across, begin, end)]),
+        ):
+            body.emit(place, f"smaller({place} + {TILE}, {vector.size})")
+
+    def _tasks(self, count: int):
+        if self.parallel and count > 1:
+            self.w.line("#pragma omp parallel for schedule(dynamic)")
+        return self.w.block(loop("task", hi=str(count)))
+
+    def _row_loop(self, outer: tuple[LoopVar, ...], rows: int, work: int):
+        """Loops over all rows: plain ones, or pieces of about PIECE elements shared by threads."""
+        if not self.parallel or rows <= 1:
+            return self.w.blocks([loop(v) for v in outer])
+        return self._parallel_rows(outer, rows, work)
+
+    def _parallel_rows(self, outer: tuple[LoopVar, ...], rows: int, work: int):
+        per_task = max(1, min(PIECE // max(work, 1), -(-rows // 16)))
+        tasks = -(-rows // per_task)
+        return _Rows(self.w, self._tasks(tasks), outer, per_task, rows)
+
+    # --- rows and columns -----------------------------------------------------------------------------------------------------------------
+
+    def _staged(self) -> None:
+        kernel, columns = self.kernel, self.kernel.form is Form.COLUMNS
+        kept = math.prod(v.size for v in kernel.outer)
+        reduced = max(math.prod(v.size for v in stage.axes) for stage in kernel.stages)
+        if self.parallel and len(kernel.stages) == 1 and kernel.stages[0].axes and splits(kernel.form, kept, reduced):
+            cut = kernel.stages[0].axes[0]
+            self.is_split = True
+            pieces = min(-(-kept * reduced // PIECE), cut.size, self._max_pieces(kept))
+            if pieces > 1:
+                self._split(kept, -(-cut.size // pieces))
+                return
+            self.is_split = False
+        if columns:
+            self._columns(kept, reduced)
+            return
+        with self._row_loop(kernel.outer, kept, sum(math.prod(v.size for v in s.axes) for s in kernel.stages)):
+            for v, name in self.rows.items():
+                self.w.line(f"alignas(64) {stored(v.aval.dtype)} {name}[{self._row_size(v)}];")
+            for k, stage in enumerate(kernel.stages):
+                self._row_stage(stage, k, None, {e.var: self._finish_row(e) for e in stage.effects if isinstance(e, Accumulate)})
+
+    def _max_pieces(self, kept: int) -> int:
+        tasks = kept // self.column.size * -(-self.column.size // self.block) if self.kernel.form is Form.COLUMNS else kept
+        return max(1, MAX_TASKS // tasks)
+
+    def _row_size(self, v: Var) -> int:
+        stage = next(s for s in self.kernel.stages for e in s.effects if isinstance(e, Store) and e.var is v)
+        return max(math.prod(axis.size for axis in stage.axes), 1)
+
+    def _row_stage(self, stage: Stage, k: int, bounds: tuple[str, str] | None, finish: Mapping[Var, object]) -> None:
+        """One stage of a row. ``bounds``: the part of its first axis that is meant."""
+        sums = [e for e in stage.effects if isinstance(e, Accumulate)]
+        for e in sums:
+            self.w.line(declare(e, self._sum(e)))
+        for e in stage.effects:
+            if isinstance(e, Store) and e.var in self.local:
+                self.w.line(f"{ctype(e.var.aval.dtype)} {self.local[e.var]};")
+        vector = stage.axes[-1] if stage.axes else None
+        body = Body(self.w, stage, self.names, vector, self._effect, self._block_effect)
+        lo, hi = bounds or ("0", str(stage.axes[0].size if stage.axes else 1))
+        with self.w.block():
+            if len(stage.axes) > 1:
+                with self.w.blocks([loop(stage.axes[0], lo, hi), *map(loop, stage.axes[1:-1])]):
+                    body.emit("0", str(vector.size))
+            else:
+                body.emit(lo, hi)
+        for e in sums:
+            finish[e.var](f"{self._sum(e)}{result(e)}")
+
+    def _finish_row(self, e: Accumulate):
+        def finish(result: str) -> None:
+            if e.var in self.local:
+                self.w.line(f"const {ctype(e.var.aval.dtype)} {self.local[e.var]} = {result};")
+                result = self.local[e.var]
+            if place := self._access(e):
+                self.w.line(f"{place} = {result};")
+
+        return finish
+
+    def _sum(self, e: Accumulate) -> str:
+        return f"s{self.accumulators.index(e)}"
+
+    def _block_effect(self, e: Accumulate, pointers: list[str], first: str, count: str) -> None:
+        self.w.line(f"{scan(e, self._sum(e), pointers, first, count)};")
+
+    def _accumulate(self, e: Accumulate, value: str) -> None:
+        if self.kernel.form is Form.COLUMNS:
+            k = self._block_place()
+            self.w.line(accumulate_column(e, f"{self._part(e)}[{k}]", f"p{self._sum(e)}[{k}]", value))
+        else:
+            self.w.line(accumulate_value(e, self._sum(e), value))
+
+    # --- columns --------------------------------------------------------------------------------------------------------------------------
+
+    def _columns(self, kept: int, reduced: int) -> None:
+        rows, blocks = kept // self.column.size, -(-self.column.size // self.block)
+        with self._column_tasks(rows, blocks, ""):
+            for stage in self.kernel.stages:
+                self._column_stage(stage, None)
+                for e in stage.effects:
+                    if isinstance(e, Accumulate):
+                        self._store_column(e, self._access(e))
+
+    def _column_tasks(self, rows: int, blocks: int, pieces: str):
+        """Loops over rows and blocks of columns, with the bounds of the block."""
+        outer = self.kernel.outer[:-1]
+        count = rows * blocks * (int(pieces) if pieces else 1)
+        return _Columns(self.w, self._tasks(count), outer, blocks, self.block, self.column.size, pieces)
+
+    def _part(self, e: Accumulate) -> str:
+        """The array to which values are added; where sums are folded it is not the total."""
+        return f"part{self.accumulators.index(e)}" if e.var in self.folded else self._total(e)
+
+    def _total(self, e: Accumulate) -> str:
+        return self.local.get(e.var, f"total{self.accumulators.index(e)}")
+
+    def _column_stage(self, stage: Stage, bounds: tuple[str, str] | None) -> None:
+        w, sums = self.w, [e for e in stage.effects if isinstance(e, Accumulate)]
+        fold = self._fold(stage, bounds)
+        self.folded = {e.var for e in sums if fold is not None and e.op == "sum" and e.value.dtype.kind == "f"}
+        for e in sums:
+            self._column_arrays(e)
+        lo, hi = bounds or ("0", str(stage.axes[0].size if stage.axes else 1))
+        headers = [loop(v, lo, hi) if k == 0 else loop(v) for k, v in enumerate(stage.axes)]
+        body = Body(w, stage, self.names, self.column, self._effect, None)
+        if not self.folded:
+            with w.blocks(headers or [""]):
+                body.emit("column_begin", "column_end")
+            return
+        at, rows = fold
+        v = stage.axes[at]
+        begin, end = (lo, hi) if at == 0 else ("0", str(v.size))
+        outside = [*headers[:at], loop(f"{v.key}_fold", begin, end, rows)]
+        with w.blocks(outside):
+            for e in sums:
+                if e.var in self.folded:
+                    w.line(f"{ctype(e.value.dtype)} {self._part(e)}[{self.block}] = {{}};")
+            with w.blocks([loop(v, f"{v.key}_fold", f"smaller({v.key}_fold + {rows}, {end})"), *headers[at + 1 :]]):
+                body.emit("column_begin", "column_end")
+            for e in sums:
+                if e.var in self.folded:
+                    w.line(f"for (int64_t k = 0; k < column_end - column_begin; ++k) {self._total(e)}[k] += {self._part(e)}[k];")
+
+    def _fold(self, stage: Stage, bounds: tuple[str, str] | None) -> tuple[int, int] | None:
+        """The axis, and how many of its steps, that make up about FOLD additions; None if there are not more than that anyway."""
+        inside, at = 1, len(stage.axes)
+        while at and inside * stage.axes[at - 1].size <= FOLD:
+            at -= 1
+            inside *= stage.axes[at].size
+        return (at - 1, max(1, FOLD // inside)) if at else None
+
+    def _column_arrays(self, e: Accumulate) -> None:
+        dtype = e.value.dtype
+        names = [(self._total(e), e.var.aval.dtype if e.position is not None else dtype, "0")]
+        if e.position is not None:
+            names.append((f"p{self._sum(e)}", dtype, literal(identity(e.op, dtype))))
+        elif e.op != "sum":
+            names = [(self._total(e), dtype, literal(identity(e.op, dtype)))]
+        for name, d, start in names:
+            self.w.line(f"alignas(64) {stored(d)} {name}[{self.block}];")
+            self.w.line(f"for (int64_t k = 0; k < {self.block}; ++k) {name}[k] = {start};")
+
+    def _store_column(self, e: Accumulate, place: str) -> None:
+        if place:
+            with self.w.block(loop(self.column, "column_begin", "column_end")):
+                self.w.line(f"{place} = {self._total(e)}[{self._block_place()}];")
+
+    # --- reductions in pieces -------------------------------------------------------------------------------------------------------------
+
+    def _split(self, kept: int, size: int) -> None:
+        """Partial results of pieces of the first reduced axis, side by side in the scratch memory, then combined in order."""
+        w, stage = self.w, self.kernel.stages[0]
+        sums = [e for e in stage.effects if isinstance(e, Accumulate)]
+        cut = stage.axes[0].size
+        pieces = -(-cut // size)
+        for e in sums:
+            w.line(self._scratch_array(f"partial_{self._sum(e)}", e.value.dtype, pieces * kept))
+            if e.position is not None:
+                w.line(self._scratch_array(f"place_{self._sum(e)}", np.dtype(np.int64), pieces * kept))
+        bounds = ("begin", "end")
+        limits = f"const int64_t begin = piece * {size}, end = smaller(begin + {size}, {cut});"
+        if self.kernel.form is Form.COLUMNS:
+            rows, blocks = kept // self.column.size, -(-self.column.size // self.block)
+            with self._column_tasks(rows, blocks, str(pieces)):
+                w.line(limits)
+                self._column_stage(stage, bounds)
+                for e in sums:
+                    at = f"piece * {kept} + {affine_text(e.offset)}"
+                    self._store_column(e, f"{'place' if e.position is not None else 'partial'}_{self._sum(e)}[{at}]")
+                    if e.position is not None:
+                        with w.block(loop(self.column, "column_begin", "column_end")):
+                            w.line(f"partial_{self._sum(e)}[{at}] = p{self._sum(e)}[{self._block_place()}];")
+        else:
+            with self._tasks(pieces * kept):
+                w.line(f"const int64_t piece = task / {kept}{', row = task % ' + str(kept) if self.kernel.outer else ''};")
+                for line in unravel("row", self.kernel.outer):
+                    w.line(line)
+                w.line(limits)
+                self._row_stage(stage, 0, bounds, {e.var: self._finish_piece(e, kept) for e in sums})
+        self._combine(sums, kept, pieces)
+
+    def _finish_piece(self, e: Accumulate, kept: int):
+        def finish(result: str) -> None:
+            s, at = self._sum(e), f"piece * {kept} + {affine_text(e.offset)}"
+            if e.position is not None:
+                self.w.line(f"partial_{s}[{at}] = {s}.value;")
+                self.w.line(f"place_{s}[{at}] = {s}.place;")
+            else:
+                self.w.line(f"partial_{s}[{at}] = {result};")
+
+        return finish
+
+    def _combine(self, sums: list[Accumulate], kept: int, pieces: int) -> None:
+        for e in sums:
+            s, out = self._sum(e), self._access(e)
+            with self.w.block(loop("k", hi=str(kept))):
+                self.w.line(declare(e, s))
+                with self.w.block(loop("piece", hi=str(pieces))):
+                    at = f"[piece * {kept} + k]"
+                    value = f"partial_{s}{at}"
+                    self.w.line(f"{s}.add({value}, place_{s}{at});" if e.position is not None else accumulate_value(e, s, value))
+                self.w.line(f"{out.partition('[')[0]}[k] = {s}{result(e)};")
+
+    def _scratch_array(self, name: str, dtype: np.dtype, count: int) -> str:
+        c, start = stored(dtype), self.scratch
+        self.scratch += -(-count * dtype.itemsize // 64) * 64
+        return f"{c}* const {name} = ({c}*)((char*)scratch + {start});"
+
+
+class _Rows:
+    """Context: rows in pieces over tasks, with the outer loop variables declared."""
+
+    def __init__(self, w: Writer, tasks, outer: tuple[LoopVar, ...], per_task: int, rows: int):
+        self.w, self.tasks, self.outer, self.per_task, self.rows = w, tasks, outer, per_task, rows
+
+    def __enter__(self) -> None:
+        self.tasks.__enter__()
+        end = f"smaller((task + 1) * {self.per_task}, {self.rows})"
+        name = self.outer[0].key if len(self.outer) == 1 else "row"
+        self.inner = self.w.block(loop(name, f"task * {self.per_task}", end))
+        self.inner.__enter__()
+        if len(self.outer) > 1:
+            for line in unravel("row", self.outer):
+                self.w.line(line)
+
+    def __exit__(self, *error: object) -> None:
+        self.inner.__exit__(None, None, None)
+        self.tasks.__exit__(None, None, None)
+
+
+class _Columns:
+    """Context: tasks over (pieces,) rows and blocks of columns, with everything that they stand for declared."""
+
+    def __init__(self, w: Writer, tasks, outer: tuple[LoopVar, ...], blocks: int, block: int, columns: int, pieces: str):
+        self.w, self.tasks, self.outer, self.blocks, self.block, self.columns, self.pieces = w, tasks, outer, blocks, block, columns, pieces
+
+    def __enter__(self) -> None:
+        self.tasks.__enter__()
+        rows = math.prod(v.size for v in self.outer)
+        if self.pieces:
+            self.w.line(f"const int64_t piece = task / {rows * self.blocks};")
+        if self.outer:
+            self.w.line(f"const int64_t row = task / {self.blocks}{f' % {rows}' if self.pieces else ''};")
+            for line in unravel("row", self.outer):
+                self.w.line(line)
+        self.w.line(f"const int64_t column_begin = task % {self.blocks} * {self.block};")
+        self.w.line(f"const int64_t column_end = smaller(column_begin + {self.block}, {self.columns});")
+
+    def __exit__(self, *error: object) -> None:
+        self.tasks.__exit__(None, None, None)

@@ -1,0 +1,223 @@
+"""The C++ that generated code stands on: small helpers, each written out only where it is used.
+
+A snippet is found by the names that it defines. Helpers must not depend on the graph.
+"""
+
+from __future__ import annotations
+
+import re
+
+from functx.backends.cpp.types import OPAQUE_DECLARATIONS
+
+HEADER = """\
+#include <stdint.h>
+#include "call.h"
+"""
+
+_SNIPPETS: dict[str, str] = {
+    **OPAQUE_DECLARATIONS,
+    "smaller": """\
+static inline int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
+""",
+    "max_of": """\
+// NaN wins, as in NumPy.
+template <class T> static inline T max_of(T x, T y) { return (x > y) | (x != x) ? x : y; }
+""",
+    "min_of": """\
+template <class T> static inline T min_of(T x, T y) { return (x < y) | (x != x) ? x : y; }
+""",
+    "mul_zero": """\
+// Zero times anything is zero.
+template <class T> static inline T mul_zero(T x, T y) { return (x == 0) | (y == 0) ? T(0) : x * y; }
+""",
+    "sign_of": """\
+template <class T> static inline T sign_of(T x) { return x != x ? x : T((x > 0) - (x < 0)); }
+""",
+    "to_uint64": """\
+template <class T> static inline uint64_t to_uint64(T x) {
+  return x < T(9223372036854775808.0) ? uint64_t(int64_t(x)) : uint64_t(int64_t(x - T(9223372036854775808.0))) ^ (1ull << 63);
+}
+""",
+    "Add": """\
+struct Add { template <class T> static T of(T x, T y) { return x + y; } };
+""",
+    "Or": """\
+struct Or { static bool of(bool x, bool y) { return x | y; } };
+""",
+    "And": """\
+struct And { static bool of(bool x, bool y) { return x & y; } };
+""",
+    "Max": """\
+struct Max { template <class T> static T of(T x, T y) { return max_of(x, y); } };
+""",
+    "Min": """\
+struct Min { template <class T> static T of(T x, T y) { return min_of(x, y); } };
+""",
+    "block": """\
+// The reduction of up to 256 values: in lanes, then pairwise, in an order that depends on `count` only. (-O3 keeps the lanes in registers.)
+template <class Op, class T> __attribute__((noinline, optimize("O3"))) static T block(const T* x, int64_t count) {
+  constexpr int kLanes = 128 / sizeof(T);
+  if (count < kLanes) {
+    T total = x[0];
+    for (int64_t k = 1; k < count; ++k) total = Op::of(total, x[k]);
+    return total;
+  }
+  T lane[kLanes];
+  for (int l = 0; l < kLanes; ++l) lane[l] = x[l];
+  int64_t k = kLanes;
+  for (; k + kLanes <= count; k += kLanes)
+    for (int l = 0; l < kLanes; ++l) lane[l] = Op::of(lane[l], x[k + l]);
+  for (int l = 0; k + l < count; ++l) lane[l] = Op::of(lane[l], x[k + l]);
+  for (int half = kLanes / 2; half; half /= 2)
+    for (int l = 0; l < half; ++l) lane[l] = Op::of(lane[l], lane[l + half]);
+  return lane[0];
+}
+""",
+    "block_product": """\
+// The sum of x[k] * y[k], in the order of `block`.
+template <class T> __attribute__((noinline)) static T block_product(const T* x, const T* y, int64_t count) {
+  constexpr int kLanes = 128 / sizeof(T);
+  T lane[kLanes] = {};
+  int64_t k = 0;
+  for (; k + kLanes <= count; k += kLanes)
+    for (int l = 0; l < kLanes; ++l) lane[l] += x[k + l] * y[k + l];
+  for (int l = 0; k + l < count; ++l) lane[l] += x[k + l] * y[k + l];
+  for (int half = kLanes / 2; half; half /= 2)
+    for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
+  return lane[0];
+}
+""",
+    "Sum": """\
+// A running sum that carries its own rounding error along (Neumaier); an error that is not finite belongs to a sum that is not.
+template <class T> struct Sum {
+  T total = 0, error = 0;
+  void add(T x) {
+    const T next = total + x;
+    const bool larger = (total < 0 ? -total : total) >= (x < 0 ? -x : x);
+    error += larger ? (total - next) + x : (x - next) + total;
+    total = next;
+  }
+  T result() const { return error - error == 0 ? total + error : total; }
+};
+""",
+    "beats": """\
+// Whether x is a new extremum: NaN counts as one, and the first of equals stays.
+template <class Op, class T> static inline bool beats(T x, T best) { return (Op::of(best, x) != best) & (best == best); }
+""",
+    "Best": """\
+// The first place of the largest (or smallest) value.
+template <class Op, class T> struct Best {
+  T value;
+  int64_t place = 0;
+  void add(T x, int64_t at) { if (beats<Op>(x, value)) value = x, place = at; }
+  // Values at, at + step, ...: the first one that equals the block's extremum.
+  void scan(const T* x, int64_t count, int64_t at, int64_t step) {
+    const T extremum = block<Op>(x, count);
+    if (!beats<Op>(extremum, value)) return;
+    int64_t k = 0;
+    for (; k + 32 <= count; k += 32) {
+      int hits = 0;
+      for (int l = 0; l < 32; ++l) hits += (x[k + l] == extremum) | (x[k + l] != x[k + l]) ? 1 : 0;
+      if (hits) break;
+    }
+    while ((x[k] != extremum) & (x[k] == x[k])) ++k;
+    value = x[k], place = at + k * step;
+  }
+};
+""",
+    "Failure": """\
+// The first failed check: of the earliest equation, at the earliest place, whatever thread finds it.
+struct Failure { int32_t kind = FUNCTX_OK, eqn = 0; int64_t place = 0, values[3] = {0, 0, 0}; };
+__attribute__((noinline, cold)) static void fail(Failure* f, int32_t kind, int32_t eqn, int64_t place, int64_t a, int64_t b, int64_t c) {
+#pragma omp critical(functx_failure)
+  if (f->kind == FUNCTX_OK || eqn < f->eqn || (eqn == f->eqn && place < f->place)) *f = {kind, eqn, place, {a, b, c}};
+}
+static int report(FunctxCall* call, const Failure& f) {
+  call->error_kind = f.kind, call->error_eqn = f.eqn;
+  for (int k = 0; k < 3; ++k) call->error_values[k] = f.values[k];
+  return f.kind;
+}
+""",
+    "call_back": """\
+static int call_back(FunctxCall* call, int32_t eqn, void* const* inputs, void* const* outputs) {
+  if (!call->callback(call->context, eqn, inputs, outputs)) return FUNCTX_OK;
+  call->error_kind = FUNCTX_CALLBACK_FAILED, call->error_eqn = eqn;
+  return FUNCTX_CALLBACK_FAILED;
+}
+""",
+    "matmul": """\
+extern "C" {
+void scipy_cblas_sgemm(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
+void scipy_cblas_dgemm(int, int, int, int, int, int, double, const double*, int, const double*, int, double, double*, int);
+void scipy_openblas_set_num_threads(int);
+}
+static void gemm(int tx, int ty, int m, int n, int k, const float* x, int ldx, const float* y, int ldy, float* out, int ldo) {
+  scipy_cblas_sgemm(101, tx, ty, m, n, k, 1, x, ldx, y, ldy, 0, out, ldo);
+}
+static void gemm(int tx, int ty, int m, int n, int k, const double* x, int ldx, const double* y, int ldy, double* out, int ldo) {
+  scipy_cblas_dgemm(101, tx, ty, m, n, k, 1, x, ldx, y, ldy, 0, out, ldo);
+}
+// A matrix inside a buffer: strides in elements along batch, rows and columns; one of the last two is 1.
+template <class T> struct Matrix {
+  const T* data;
+  int64_t batch, row, column;
+  const T* at(int64_t b, int64_t r, int64_t c) const { return data + b * batch + r * row + c * column; }
+  int transposed() const { return column == 1 ? 111 : 112; }
+  int stride() const { return int(column == 1 ? row : column); }
+};
+// out[b] = x[b] @ y[b] in tiles of tm x tn. BLAS stays single-threaded: the threads are those of the loops around it.
+template <class T>
+static void matmul(Matrix<T> x, Matrix<T> y, T* out, int64_t batch, int64_t m, int64_t n, int64_t k, int64_t tm, int64_t tn,
+                   bool parallel) {
+  static const int once = (scipy_openblas_set_num_threads(1), 0);
+  (void)once;
+  const int64_t rows = (m + tm - 1) / tm, columns = (n + tn - 1) / tn;
+#pragma omp parallel for schedule(dynamic) if (parallel)
+  for (int64_t tile = 0; tile < batch * rows * columns; ++tile) {
+    const int64_t b = tile / (rows * columns), i = tile / columns % rows * tm, j = tile % columns * tn;
+    gemm(x.transposed(), y.transposed(), int(smaller(tm, m - i)), int(smaller(tn, n - j)), int(k), x.at(b, i, 0), x.stride(),
+         y.at(b, 0, j), y.stride(), out + (b * m + i) * n + j, int(n));
+  }
+}
+""",
+}
+
+_MATH = """\
+extern "C" {simd}{c} {name}({parameters});
+// Whole vectors only, so that a result does not depend on its place: the rest of the last one is filled up.
+static void math_{name}({buffers}, {c}* out, int64_t count) {{
+  const int64_t vectors = (count + 15) / 16;
+  for (int64_t k = count; k < vectors * 16; ++k) {fill};
+#pragma omp simd
+  for (int64_t k = 0; k < vectors * 16; ++k) out[k] = {name}({arguments});
+}}
+"""
+
+
+def math_snippet(name: str, vector: bool) -> str:
+    """The block routine ``math_<name>`` of a libm function such as ``expf``; ``vector``: the platform has a vector version."""
+    c = "float" if name.endswith("f") else "double"
+    operands = "xy"[: 2 if name.startswith("pow") else 1]
+    return _MATH.format(
+        simd='__attribute__((simd("notinbranch"))) ' if vector else "",
+        c=c,
+        name=name,
+        parameters=", ".join([c] * len(operands)),
+        buffers=", ".join(f"{c}* {x}" for x in operands),
+        fill=", ".join(f"{x}[k] = 1" for x in operands),
+        arguments=", ".join(f"{x}[k]" for x in operands),
+    )
+
+
+def needed_snippets(body: str) -> list[str]:
+    """The snippets whose names occur in the program, or in another one that is needed; in the order of the table."""
+    names = list(_SNIPPETS)
+    needed: set[str] = set()
+    pending = [body]
+    while pending:
+        words = set(re.findall(r"\w+", pending.pop()))
+        for name in names:
+            if name not in needed and name in words:
+                needed.add(name)
+                pending.append(_SNIPPETS[name])
+    return [_SNIPPETS[name] for name in names if name in needed]

@@ -1,0 +1,162 @@
+"""A program of the loop IR as one C++ source: kernels as functions, and ``run``, which calls them in order."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from dataclasses import dataclass
+
+from functx.backends.cpp.kernels import Function, emit_kernel
+from functx.backends.cpp.prelude import HEADER, math_snippet, needed_snippets
+from functx.backends.cpp.types import ctype, literal, stored
+from functx.backends.loops.nodes import Call, Copy, Kernel, MatMul, Place, Program
+from functx.ir import Literal, Var
+
+EMBEDDED_BYTES = 4096  # larger constants are passed as inputs
+TILE = 384
+GEMM_PARALLEL = 1 << 20  # multiply-adds above which a product is shared by threads
+
+
+@dataclass(frozen=True)
+class Source:
+    """C++ and what its caller must provide."""
+
+    text: str
+    workspace_bytes: int
+    passed_constants: tuple[int, ...]  # constants of the graph that come as inputs, after the graph's own
+    calls: tuple[Call, ...]
+    blas: bool
+
+
+def emit(program: Program, threshold: int, vector_math: frozenset[str]) -> Source:
+    """The source of a program. ``vector_math``: functions such as ``expf`` of which the platform has vector versions."""
+    return _ProgramEmitter(program, threshold, vector_math).run()
+
+
+class _ProgramEmitter:
+    def __init__(self, program: Program, threshold: int, vector_math: frozenset[str]):
+        self.program, self.threshold, self.vector_math = program, threshold, vector_math
+        self.functions: dict[str, str] = {}
+        self.body: list[str] = []
+        self.scratch = 0
+        self.arena = -(-program.workspace_bytes // 64) * 64
+        inputs = len(program.graph.inputs)
+        big = [k for k, (_, array) in enumerate(program.graph.consts) if array.nbytes > EMBEDDED_BYTES]
+        self.passed = {k: inputs + i for i, k in enumerate(big)}
+
+    def run(self) -> Source:
+        definitions = []
+        for step in self.program.steps:
+            if isinstance(step, Kernel):
+                definitions += self._kernel(step)
+            elif isinstance(step, MatMul):
+                self._matmul(step)
+            elif isinstance(step, Call):
+                self._call(step)
+            else:
+                self._copy(step)
+        code = "\n".join([*self._constants(), *definitions, *self._run()])
+        text = "\n".join([HEADER, *needed_snippets(code), *self._math(code), code])
+        calls = tuple(step for step in self.program.steps if isinstance(step, Call))
+        blas = any(isinstance(step, MatMul) for step in self.program.steps)
+        return Source(text, self.arena + self.scratch, tuple(self.passed), calls, blas)
+
+    def _run(self) -> list[str]:
+        return ['extern "C" int run(FunctxCall* call) {', *("  " + line for line in self.body), "  return FUNCTX_OK;", "}", ""]
+
+    def _math(self, code: str) -> list[str]:
+        called = dict.fromkeys(re.findall(r"\bmath_(\w+)\(", code))
+        return [math_snippet(function, function in self.vector_math) for function in called]
+
+    # --- memory ---------------------------------------------------------------------------------------------------------------------------
+
+    def _address(self, v: Var) -> str:
+        storage = self.program.storage[v]
+        if storage.place is Place.INPUT:
+            return f"call->inputs[{storage.index}]"
+        if storage.place is Place.OUTPUT:
+            return f"call->outputs[{storage.index}]"
+        if storage.place is Place.WORKSPACE:
+            return f"((char*)call->workspace + {storage.index})"
+        at = self.passed.get(storage.index)
+        return f"call->inputs[{at}]" if at is not None else f"constant{storage.index}"
+
+    def _pointer(self, v: Var) -> str:
+        return f"({stored(v.aval.dtype)}*){self._address(v)}"
+
+    def _constants(self) -> list[str]:
+        out = []
+        for k, (v, array) in enumerate(self.program.graph.consts):
+            if k not in self.passed and array.size:
+                values = ", ".join(literal(x) for x in array.ravel())
+                out.append(f"alignas(64) static const {stored(v.aval.dtype)} constant{k}[] = {{{values}}};")
+            elif k not in self.passed:
+                out.append(f"static const {stored(v.aval.dtype)} constant{k}[1] = {{}};")
+        return out
+
+    # --- steps ----------------------------------------------------------------------------------------------------------------------------
+
+    def _describe(self, eqns: tuple[int, ...]) -> str:
+        """Which equations a step computes and where they come from."""
+        graph = self.program.graph
+        known = [graph.eqns[i] for i in eqns if i >= 0]
+        names = list(dict.fromkeys(eqn.primitive.name for eqn in known))
+        lines = list(dict.fromkeys(eqn.source.short for eqn in known if eqn.source))
+        text = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        return f"{text or 'copy'}{' (' + ', '.join(lines[:6]) + ')' if lines else ''}"
+
+    def _kernel(self, kernel: Kernel) -> list[str]:
+        function = emit_kernel(kernel, self.program.storage, self.threshold)
+        self.scratch = max(self.scratch, function.scratch_bytes)
+        comment, out = self._describe(kernel.eqns), []
+        digest = hashlib.sha256(function.text.encode()).hexdigest()
+        if digest not in self.functions:
+            self.functions[digest] = f"kernel{len(self.functions)}"
+            sizes = " x ".join(str(v.size) for v in (*kernel.outer, *max((s.axes for s in kernel.stages), key=len))) or "one value"
+            out.append(f"// {comment}: {kernel.form.value}, {sizes}\n" + function.text.replace("{name}", self.functions[digest]))
+        self._call_kernel(self.functions[digest], function, comment)
+        return out
+
+    def _call_kernel(self, name: str, function: Function, comment: str) -> None:
+        arguments = [self._pointer(p.var) for p in function.parameters]
+        if function.scratch_bytes:
+            arguments.append(f"(char*)call->workspace + {self.arena}")
+        call = f"{name}({', '.join([*arguments, '&failure'] if function.checks else arguments)});"
+        self.body.append(f"// {comment}")
+        if function.checks:
+            self.body.append(f"{{ Failure failure; {call} if (failure.kind) return report(call, failure); }}")
+        else:
+            self.body.append(call)
+
+    def _matmul(self, step: MatMul) -> None:
+        batch, m, n, k = step.sizes
+        c = ctype(step.out.aval.dtype)
+        x, y = (f"Matrix<{c}>{{{self._pointer(a.var)} + {a.offset}, {', '.join(map(str, a.strides))}}}" for a in (step.x, step.y))
+        tm, tn = _tiles(batch, m, n, k)
+        parallel = "true" if batch * m * n * k > GEMM_PARALLEL else "false"
+        self.body.append(f"// {self._describe(step.eqns)}: {batch} x ({m} x {k}) @ ({k} x {n})")
+        self.body.append(f"matmul<{c}>({x}, {y}, {self._pointer(step.out)}, {batch}, {m}, {n}, {k}, {tm}, {tn}, {parallel});")
+
+    def _call(self, step: Call) -> None:
+        inputs = ", ".join([*(f"(void*){self._address(a)}" for a in step.inputs if not isinstance(a, Literal)), "nullptr"])
+        outputs = ", ".join([*(f"(void*){self._address(v)}" for v in step.outputs), "nullptr"])
+        self.body.append(f"// {self._describe(step.eqns)}: the reference implementation")
+        self.body.append("{")
+        self.body.append(f"  void* inputs[] = {{{inputs}}};")
+        self.body.append(f"  void* outputs[] = {{{outputs}}};")
+        self.body.append(f"  if (int status = call_back(call, {step.eqn}, inputs, outputs)) return status;")
+        self.body.append("}")
+
+    def _copy(self, step: Copy) -> None:
+        size = math.prod(step.out.aval.shape) * step.out.aval.dtype.itemsize
+        if size:
+            self.body.append(f"__builtin_memcpy({self._pointer(step.out)}, {self._pointer(step.source)}, {size});")
+
+
+def _tiles(batch: int, m: int, n: int, k: int) -> tuple[int, int]:
+    """Sides of the tiles of a product: small enough for several threads, large enough for BLAS."""
+    tm, tn = (-(-d // -(-d // TILE)) for d in (m, n))
+    while batch * -(-m // tm) * -(-n // tn) < 8 and tm * tn * k > GEMM_PARALLEL and max(tm, tn) >= 64:
+        tm, tn = (-(-tm // 2), tn) if tm >= tn else (tm, -(-tn // 2))
+    return min(m, -(-tm // 16) * 16), min(n, -(-tn // 16) * 16)

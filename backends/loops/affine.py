@@ -1,0 +1,273 @@
+"""Index arithmetic: integer expressions that are affine in loop variables, quotients and remainders.
+
+Owns the algebra and the ranges that make most quotients exact (``(12*i + j) // 12`` is ``i`` when ``0 <= j < 12``). Knows nothing of
+arrays, graphs or loops. Coefficients are integers today; sizes known only at run time would become coefficients here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+
+class Symbol:
+    """An integer that an affine expression does not look into. ``key`` identifies it; its values lie in [lo, hi]."""
+
+    __slots__ = ("hi", "key", "lo")
+
+    def __init__(self, key: str, lo: int, hi: int):
+        self.key, self.lo, self.hi = key, lo, hi
+
+    def loop_vars(self) -> frozenset[LoopVar]:
+        """The loop variables on which the value depends."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Symbol) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return self.key
+
+
+class LoopVar(Symbol):
+    """A loop variable, running from 0 to size - 1. Names are unique within a kernel."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, name: str, size: int):
+        super().__init__(name, 0, max(size - 1, 0))
+        self.size = size
+
+    def loop_vars(self) -> frozenset[LoopVar]:
+        return frozenset((self,))
+
+
+class Quotient(Symbol):
+    """``floor(of / by)``."""
+
+    __slots__ = ("by", "of")
+
+    def __init__(self, of: Affine, by: int):
+        lo, hi = of.bounds()
+        super().__init__(f"({of.key})/{by}", lo // by, hi // by)
+        self.of, self.by = of, by
+
+    def loop_vars(self) -> frozenset[LoopVar]:
+        return self.of.loop_vars()
+
+
+class Remainder(Symbol):
+    """``of - by * floor(of / by)``."""
+
+    __slots__ = ("by", "of")
+
+    def __init__(self, of: Affine, by: int):
+        super().__init__(f"({of.key})%{by}", 0, by - 1)
+        self.of, self.by = of, by
+
+    def loop_vars(self) -> frozenset[LoopVar]:
+        return self.of.loop_vars()
+
+
+class Dynamic(Symbol):
+    """An integer computed at run time, such as a gathered index: the value of ``node``, in [0, size)."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: Any, size: int):
+        super().__init__(f"v{node.id}", 0, max(size - 1, 0))
+        self.node = node
+
+    def loop_vars(self) -> frozenset[LoopVar]:
+        return self.node.loop_vars
+
+
+class Affine:
+    """``const + sum(coefficient * symbol)``. Equal expressions have equal keys."""
+
+    __slots__ = ("const", "key", "terms")
+
+    def __init__(self, const: int, terms: Mapping[Symbol, int] | None = None):
+        self.const = const
+        self.terms: tuple[tuple[Symbol, int], ...] = tuple(sorted((terms or {}).items(), key=lambda term: term[0].key))
+        self.key = "+".join([*(f"{c}*{s.key}" for s, c in self.terms), str(const)])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Affine) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return self.key
+
+    def __add__(self, other: Affine | int) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.const + other, dict(self.terms)) if other else self
+        return combine([(self, 1), (other, 1)])
+
+    def __sub__(self, other: Affine | int) -> Affine:
+        return self + (-other if isinstance(other, int) else other * -1)
+
+    def __mul__(self, factor: int) -> Affine:
+        if factor == 1:
+            return self
+        return Affine(self.const * factor, {s: c * factor for s, c in self.terms} if factor else {})
+
+    def bounds(self) -> tuple[int, int]:
+        """The least and greatest value that the symbols' ranges allow."""
+        lo = hi = self.const
+        for symbol, c in self.terms:
+            a, b = c * symbol.lo, c * symbol.hi
+            lo, hi = lo + min(a, b), hi + max(a, b)
+        return lo, hi
+
+    def loop_vars(self) -> frozenset[LoopVar]:
+        """The loop variables in it, those inside quotients too."""
+        return frozenset().union(*(symbol.loop_vars() for symbol, _ in self.terms))
+
+    def coefficient(self, symbol: Symbol) -> int:
+        """The factor of a symbol, 0 if it does not occur by itself."""
+        return next((c for s, c in self.terms if s == symbol), 0)
+
+    def opaque(self) -> Iterable[Symbol]:
+        """The symbols that are not loop variables."""
+        return (s for s, _ in self.terms if not isinstance(s, LoopVar))
+
+
+ZERO = Affine(0)
+
+
+def var(symbol: Symbol) -> Affine:
+    """The symbol as an expression; a loop variable of one iteration is 0."""
+    return Affine(0, {symbol: 1}) if symbol.lo != symbol.hi else Affine(symbol.lo)
+
+
+def combine(parts: Iterable[tuple[Affine, int]]) -> Affine:
+    """``sum(factor * expression)``, with ``n*(x//n) + x%n`` joined to ``x``."""
+    const, terms = 0, {}
+    for affine, factor in parts:
+        const += affine.const * factor
+        for symbol, c in affine.terms:
+            terms[symbol] = terms.get(symbol, 0) + c * factor
+    terms = {s: c for s, c in terms.items() if c}
+    for symbol in list(terms):
+        if isinstance(symbol, Remainder) and symbol in terms:
+            quotient, c = _quotient_symbol(symbol.of, symbol.by), terms[symbol]
+            if terms.get(quotient) == c * symbol.by:
+                del terms[symbol], terms[quotient]
+                return combine([(Affine(const, terms), 1), (symbol.of, c)])
+    return Affine(const, terms)
+
+
+def _quotient_symbol(of: Affine, by: int) -> Quotient:
+    """``of // by``; ``(x // a) // b`` is ``x // (a*b)``."""
+    if of.const == 0 and len(of.terms) == 1:
+        inner, c = of.terms[0]
+        if c == 1 and isinstance(inner, Quotient):
+            return _quotient_symbol(inner.of, inner.by * by)
+    return Quotient(of, by)
+
+
+def divmod_affine(x: Affine, by: int, bounds: tuple[int, int] | None = None) -> tuple[Affine, Affine]:
+    """``x // by`` and ``x % by`` (rounding down), exact where ranges allow. ``bounds`` may say more about x than its symbols do."""
+    if by == 1:
+        return x, ZERO
+    if bounds is not None and bounds[0] // by == bounds[1] // by:
+        q = bounds[0] // by
+        return Affine(q), x - q * by
+    whole, rest = {}, {}
+    for symbol, c in x.terms:
+        q, r = divmod(c, by)
+        if r == 0:
+            whole[symbol] = q
+        else:
+            rest[symbol] = c
+    quotient, remainder = Affine(x.const // by, whole), Affine(x.const % by, rest)
+    lo, hi = remainder.bounds()
+    if lo // by == hi // by:
+        q = lo // by
+        return quotient + q, remainder - q * by
+    return combine([(quotient, 1), (var(_quotient_symbol(remainder, by)), 1)]), var(_remainder_symbol(remainder, by))
+
+
+def _remainder_symbol(of: Affine, by: int) -> Symbol:
+    if of.const == 0 and len(of.terms) == 1:
+        inner, c = of.terms[0]
+        if c == 1 and isinstance(inner, Remainder) and inner.by % by == 0:
+            return _remainder_symbol(inner.of, by)
+    return Remainder(of, by)
+
+
+def row_major(shape: Sequence[int]) -> list[int]:
+    """Element strides of a C-contiguous array."""
+    strides, step = [], 1
+    for d in reversed(shape):
+        strides.append(step)
+        step *= max(d, 1)
+    return strides[::-1]
+
+
+def linear(index: Sequence[Affine], shape: Sequence[int]) -> Affine:
+    """The element offset of an index into a C-contiguous array."""
+    return combine(zip(index, row_major(shape), strict=True))
+
+
+def reindex(index: Sequence[Affine], new: Sequence[int], old: Sequence[int]) -> tuple[Affine, ...]:
+    """The index into an array of shape ``old`` for an index into its reshape to ``new``.
+
+    Axes are matched in the shortest groups of equal size, so that a quotient never spans more axes than it must.
+    """
+    if 0 in old:
+        return (ZERO,) * len(old)
+    out: list[Affine] = []
+    i = j = 0
+    while i < len(new) or j < len(old):
+        n, m = new[i : i + 1], old[j : j + 1]
+        i, j = i + len(n), j + len(m)
+        a, b = n[0] if n else 1, m[0] if m else 1
+        while a != b:
+            if a < b:
+                a, n, i = a * new[i], (*n, new[i]), i + 1
+            else:
+                b, m, j = b * old[j], (*m, old[j]), j + 1
+        out += _unravel(linear(index[i - len(n) : i], n), m)
+    return tuple(out)
+
+
+def _unravel(offset: Affine, shape: Sequence[int]) -> list[Affine]:
+    strides = row_major(shape)
+    out = []
+    for k, stride in enumerate(strides):
+        if k == len(strides) - 1:
+            out.append(offset if shape[k] != 1 else ZERO)
+        else:
+            quotient, offset = divmod_affine(offset, stride)
+            out.append(quotient if shape[k] != 1 else ZERO)
+    return out
+
+
+def substitute(x: Affine, replace: Callable[[LoopVar], Affine | None]) -> Affine:
+    """``x`` with loop variables replaced (None leaves one as it is)."""
+    parts = [(Affine(x.const), 1)]
+    for symbol, c in x.terms:
+        if isinstance(symbol, LoopVar):
+            new = replace(symbol)
+            parts.append((var(symbol) if new is None else new, c))
+        elif isinstance(symbol, (Quotient, Remainder)):
+            q, r = divmod_affine(substitute(symbol.of, replace), symbol.by)
+            parts.append((q if isinstance(symbol, Quotient) else r, c))
+        else:
+            parts.append((var(symbol), c))
+    return combine(parts)
+
+
+def inner_symbols(x: Affine) -> Iterator[Symbol]:
+    """All symbols of an expression, those inside quotients too."""
+    for symbol, _ in x.terms:
+        yield symbol
+        if isinstance(symbol, (Quotient, Remainder)):
+            yield from inner_symbols(symbol.of)

@@ -1,0 +1,316 @@
+"""Which roots share a loop nest.
+
+Analysis only. Roots are placed one after the other, each into the earliest group in which everything it reads is ready, or into a new one.
+A group is FLAT (one space, everything at the same index), ROWS (outer axes shared; inside them one stage after the other, as in a softmax)
+or COLUMNS (reductions that keep the innermost axis). How a root reads others is found by evaluating it once at a symbolic index.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from functx.backends.loops.affine import ZERO, Affine, LoopVar, var
+from functx.backends.loops.nodes import Form, Load, Node
+from functx.backends.loops.roots import Analysis, CallRoot, CheckRoot, MatMulRoot, ReduceRoot, Root, StoreRoot
+from functx.backends.loops.scope import Index
+from functx.ir import Literal, Var
+
+MAX_GROUP_NODES = 160  # values in one kernel: compilers are not linear in the length of a loop body
+MIN_ROWS = 16  # fewer rows than this are not worth a loop of their own: each stage is parallel by itself
+LOOK_BACK = 8  # groups that are tried for a root that could stand in several
+ROW_ELEMENTS = 4096  # a row that is kept between stages stays in the cache
+
+
+@dataclass(eq=False)
+class View:
+    """A root evaluated at its own loop variables: what it reads, where, and how."""
+
+    root: Root
+    axes: tuple[LoopVar, ...]  # kept, then reduced; axes of size 1 are left out
+    kept: int  # how many of them are kept
+    nodes: list[Node]
+    loads: dict[Var, list[Index]]
+    reads: set[Var]
+    after: set[CheckRoot]  # checks that must have passed before
+
+
+@dataclass(eq=False)
+class Group:
+    """Roots that become one step. ``stages`` hold the views of a kernel in order; ``inner[k]`` are the sizes of stage k's own axes."""
+
+    form: Form | None  # None: not a kernel
+    outer: tuple[int, ...]
+    stages: list[list[View]]
+    inner: list[tuple[int, ...]]
+    stage_of: dict[Var, int] = field(default_factory=dict)
+    nodes: int = 0
+    reads: set[Var] = field(default_factory=set)
+
+    @property
+    def roots(self) -> list[Root]:
+        """All roots, in order."""
+        return [view.root for stage in self.stages for view in stage]
+
+
+def spaces(shape: Iterable[int]) -> tuple[int, ...]:
+    """A shape without its axes of size 1."""
+    return tuple(d for d in shape if d != 1)
+
+
+def make_groups(analysis: Analysis) -> list[Group]:
+    """The groups, in the order in which they can run."""
+    return _Placer(analysis).run()
+
+
+def iteration(root: Root) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The kept and the reduced axes of a kernel root."""
+    if isinstance(root, ReduceRoot):
+        return root.kept, root.reduced
+    return (root.atom.aval.shape if isinstance(root, CheckRoot) else root.shape), ()
+
+
+def indices(shape: Iterable[int], variables: Iterable[LoopVar]) -> Index:
+    """An index over ``shape`` from variables for its axes of more than one element."""
+    rest = iter(variables)
+    return tuple(ZERO if d == 1 else var(next(rest)) for d in shape)
+
+
+class _Placer:
+    def __init__(self, analysis: Analysis):
+        self.analysis = analysis
+        self.groups: list[Group] = []
+        self.home: dict[Var, int] = {}
+        self.check_home: dict[CheckRoot, int] = {}
+        self.checks_of: dict[Var, frozenset[CheckRoot]] = {}
+
+    def run(self) -> list[Group]:
+        for root in self.analysis.roots:
+            if isinstance(root, (CallRoot, MatMulRoot)):
+                self._place_extern(root)
+            else:
+                self._place(self._view(root))
+        return self.groups
+
+    # --- what a root reads ----------------------------------------------------------------------------------------------------------------
+
+    def _checks_before(self, atoms: Iterable[Var | Literal]) -> frozenset[CheckRoot]:
+        """Checks of the equations that are evaluated in place for these atoms."""
+        found: set[CheckRoot] = set()
+        for atom in atoms:
+            if isinstance(atom, Literal) or atom in self.analysis.memory:
+                continue
+            if atom not in self.checks_of:
+                eqn = self.analysis.definitions[atom]
+                own = self.analysis.checks.get(self.analysis.numbers[atom], ())
+                self.checks_of[atom] = self._checks_before(eqn.inputs) | frozenset(own)
+            found |= self.checks_of[atom]
+        return frozenset(found)
+
+    def _view(self, root: Root) -> View:
+        kept, reduced = iteration(root)
+        axes = [LoopVar(f"x{k}", d) for k, d in enumerate(spaces((*kept, *reduced)))]
+        n = len(spaces(kept))
+        scope = self.analysis.scope()
+        evaluate(scope, root, indices(kept, axes[:n]), indices(reduced, axes[n:]))
+        loads: dict[Var, list[Index]] = {}
+        for node in scope.nodes:
+            if isinstance(node, Load):
+                loads.setdefault(node.var, []).append(node.index)
+        reads = set(loads)
+        base = getattr(root, "base", None)
+        if base is not None:
+            reads.add(base)
+        after = set(self._checks_before(root.reads))
+        if not isinstance(root, CheckRoot):
+            after |= set(self.analysis.checks.get(root.eqn, ()))
+        return View(root, tuple(axes), n, scope.nodes, loads, reads, after)
+
+    # --- placing --------------------------------------------------------------------------------------------------------------------------
+
+    def _place_extern(self, root: CallRoot | MatMulRoot) -> None:
+        # Always a new group at the end, so effects keep their order.
+        group = Group(None, (), [[View(root, (), 0, [], {}, set(), set())]], [()], reads={a for a in root.reads if isinstance(a, Var)})
+        self._register(root, len(self.groups))
+        self.groups.append(group)
+
+    def _register(self, root: Root, position: int) -> None:
+        if isinstance(root, CheckRoot):
+            self.check_home[root] = position
+        for v in outputs(root):
+            self.home[v] = max(position, self.home.get(v, -1))
+
+    def _place(self, view: View) -> None:
+        ready = max((self.home.get(v, -1) for v in view.reads), default=-1)
+        strict = max((self.check_home[c] for c in view.after), default=-1)
+        strict = max(strict, self.home.get(view.root.base, -1) if isinstance(view.root, StoreRoot) and view.root.base else -1)
+        first = max(ready, strict + 1, 0)
+        candidates = itertools.chain([first], range(max(first + 1, len(self.groups) - LOOK_BACK), len(self.groups)))
+        for position in candidates:
+            if position < len(self.groups) and self._join(self.groups[position], view, position == ready):
+                self._register(view.root, position)
+                return
+        self._register(view.root, len(self.groups))
+        self.groups.append(new_group(view))
+
+    def _join(self, group: Group, view: View, depends: bool) -> bool:
+        """Add the view to the group if its loops fit."""
+        if group.form is None or group.nodes + len(view.nodes) > MAX_GROUP_NODES or any(getattr(r, "serial", False) for r in group.roots):
+            return False
+        if getattr(view.root, "serial", False) or any(v in group.stage_of for v in outputs(view.root)):
+            return False
+        if not depends and not (group.reads & view.reads):
+            return False  # nothing to share
+        if group.form is Form.FLAT and not _join_flat(group, view):
+            return _as_rows(group, view) and _join_staged(group, view)
+        return group.form is Form.FLAT or _join_staged(group, view)
+
+
+def new_group(view: View) -> Group:
+    """A group of one root."""
+    sizes = tuple(a.size for a in view.axes)
+    if view.kept == len(sizes):
+        group = Group(Form.FLAT, (), [[]], [sizes])
+    else:
+        kept, reduced = sizes[: view.kept], sizes[view.kept :]
+        group = Group(Form.COLUMNS if _wants_columns(view) else Form.ROWS, kept, [[]], [reduced])
+    add(group, view, 0)
+    return group
+
+
+def _wants_columns(view: View) -> bool:
+    """Whether a reduction should run along its last kept axis: more memory is contiguous along it, or the reduced axes are tiny."""
+    if view.kept == 0:
+        return False
+    kept, reduced = view.axes[: view.kept], view.axes[view.kept :]
+    along_kept = along_reduced = 0
+    for node in view.nodes:
+        if isinstance(node, Load):
+            traffic = math.prod(a.size for a in view.axes if a in node.loop_vars)
+            along_kept += traffic * (abs(node.offset.coefficient(kept[-1])) == 1)
+            along_reduced += traffic * any(abs(node.offset.coefficient(a)) == 1 for a in reduced)
+    if along_reduced > along_kept:
+        return math.prod(a.size for a in reduced) < 16 <= kept[-1].size
+    return along_kept > along_reduced or kept[-1].size >= 16
+
+
+def add(group: Group, view: View, stage: int) -> None:
+    """Put a view at the end of a stage."""
+    group.stages[stage].append(view)
+    group.nodes += len(view.nodes)
+    group.reads |= view.reads
+    for v in outputs(view.root):
+        group.stage_of[v] = stage
+
+
+def outputs(root: Root) -> tuple[Var, ...]:
+    """The variables that a root writes."""
+    if isinstance(root, CallRoot):
+        return root.outputs
+    return () if isinstance(root, CheckRoot) else (root.var,)
+
+
+def _places(v: Var, index: Index) -> list[Affine]:
+    return [i for i, d in zip(index, v.aval.shape, strict=True) if d != 1]
+
+
+def _reads_same_index(group: Group, view: View) -> bool:
+    """Whether the view reads the group's values only at its own index."""
+    own = [var(a) for a in view.axes]
+    whole = {r.var for r in group.roots if isinstance(r, StoreRoot) and r.whole}
+    return all(v in whole and all(_places(v, i) == own for i in places) for v, places in view.loads.items() if v in group.stage_of)
+
+
+def _join_flat(group: Group, view: View) -> bool:
+    if view.kept != len(view.axes) or tuple(a.size for a in view.axes) != group.inner[0] or not _reads_same_index(group, view):
+        return False
+    add(group, view, 0)
+    return True
+
+
+def _as_rows(group: Group, view: View) -> bool:
+    """Turn a flat group into rows for a row reduction of its space, or of what it computes."""
+    if view.kept == len(view.axes) or _wants_columns(view):
+        return False
+    sizes = tuple(a.size for a in view.axes)
+    outer = sizes[: view.kept]
+    if math.prod(outer) < MIN_ROWS or group.inner[0][: len(outer)] != outer or math.prod(group.inner[0][len(outer) :]) > 2**20:
+        return False
+    if not all(isinstance(r, StoreRoot) and r.whole for r in group.roots) or not _row_aligned(group, view, len(outer)):
+        return False
+    group.form, group.outer, group.inner = Form.ROWS, outer, [group.inner[0][len(outer) :]]
+    return True
+
+
+def _row_aligned(group: Group, view: View, outer: int) -> bool:
+    """Whether the view reads the group's values in its own row only."""
+    own = [var(a) for a in view.axes[:outer]]
+    inside = [(v, index) for v, places in view.loads.items() if v in group.stage_of for index in places]
+    return all(_places(v, index)[:outer] == own for v, index in inside)
+
+
+def _join_staged(group: Group, view: View) -> bool:
+    """Join rows or columns: the outer axes agree, and what is read of the group belongs to the same row."""
+    outer, sizes = len(group.outer), tuple(a.size for a in view.axes)
+    if sizes[:outer] != group.outer or view.kept < outer or not _row_aligned(group, view, outer):
+        return False
+    if isinstance(view.root, StoreRoot) and not view.root.whole or isinstance(view.root, CheckRoot):
+        return False
+    reduces = view.kept < len(sizes)
+    if reduces and (view.kept != outer or _wants_columns(view) != (group.form is Form.COLUMNS)):
+        return False
+    if group.form is Form.COLUMNS and not reduces and len(sizes) != outer:
+        return False
+    if splits(group.form, math.prod(group.outer), math.prod(group.inner[0])) and not _only_sibling(group, view):
+        return False
+    inner, own = sizes[outer:], [var(a) for a in view.axes]
+    least = 0
+    for v, places in view.loads.items():
+        if v in group.stage_of:
+            stage = group.stage_of[v]
+            same = not reduces_into(group, v) and group.inner[stage] == inner and all(_places(v, i) == own for i in places)
+            least = max(least, stage if same else stage + 1)
+    for stage in range(least, len(group.stages)):
+        if group.inner[stage] == inner and _same_kind(group.stages[stage], reduces, group.form):
+            add(group, view, stage)
+            return True
+    group.stages.append([])
+    group.inner.append(inner)
+    add(group, view, len(group.stages) - 1)
+    return True
+
+
+def splits(form: Form, kept: int, reduced: int) -> bool:
+    """Whether a reduction has too few results to be parallel over them: then its reduced axes are cut, and nothing follows inside."""
+    if form is Form.ROWS:
+        return kept < MIN_ROWS
+    return kept < 2048 and kept * reduced > 65536 or kept < 16384 and reduced > 512
+
+
+def _only_sibling(group: Group, view: View) -> bool:
+    """Whether the view fits beside the only stage of a group."""
+    inner = tuple(a.size for a in view.axes)[len(group.outer) :]
+    return len(group.stages) == 1 and group.inner[0] == inner and not any(v in group.stage_of for v in view.loads)
+
+
+def _same_kind(stage: list[View], reduces: bool, form: Form) -> bool:
+    """In columns, reductions and plain stages do not mix: their loops differ."""
+    return form is not Form.COLUMNS or all(isinstance(view.root, ReduceRoot) == reduces for view in stage)
+
+
+def reduces_into(group: Group, v: Var) -> bool:
+    """Whether a variable of the group is the result of a reduction."""
+    return any(isinstance(view.root, ReduceRoot) and view.root.var is v for view in group.stages[group.stage_of[v]])
+
+
+def evaluate(scope, root: Root, kept: Index, reduced: Index) -> Node:
+    """The value of a root at a place."""
+    if isinstance(root, ReduceRoot):
+        return root.value(scope, kept, reduced)
+    if isinstance(root, CheckRoot):
+        return scope.value(root.atom, kept)
+    node = root.value(scope, kept)
+    root.target(scope, kept)
+    return node

@@ -1,0 +1,55 @@
+"""Lowering: a graph becomes a program of the loop IR. The pipeline, one step per line; the work is done in the other modules."""
+
+from __future__ import annotations
+
+from functx import shapes
+from functx.backends.loops.build import build_kernel
+from functx.backends.loops.clusters import Group, make_groups
+from functx.backends.loops.nodes import Call, Copy, Kernel, MatMul, Place, Program, Step, Storage
+from functx.backends.loops.plan import Planner
+from functx.backends.loops.roots import Analysis, CallRoot, MatMulRoot, Target, analyse
+from functx.errors import BackendError
+from functx.ir import Atom, Graph
+
+
+def lower(graph: Graph, target: Target) -> Program:
+    """The program of a graph.
+
+    Raises:
+      BackendError: a size is symbolic; such graphs are not compiled.
+    """
+    _check_static(graph)
+    analysis = analyse(graph, target)
+    steps = [(_step(analysis, group), group) for group in make_groups(analysis)]
+    steps = [(step, group) for step, group in steps if not _is_empty(step)]
+    steps += [(Copy(result, source), Group(None, (), [], [])) for result, source in analysis.repeats]
+    given = [*graph.in_vars, *(v for v, _ in graph.consts)]
+    outputs = {v: k for k, v in enumerate(analysis.results)}
+    planned, storage, workspace = Planner(steps, given, outputs).run()
+    storage.update({v: Storage(Place.INPUT, k) for k, v in enumerate(graph.in_vars)})
+    storage.update({v: Storage(Place.CONSTANT, k) for k, (v, _) in enumerate(graph.consts)})
+    storage.update({v: Storage(Place.OUTPUT, k) for v, k in outputs.items()})
+    return Program(planned, storage, graph, analysis.results, workspace)
+
+
+def _check_static(graph: Graph) -> None:
+    atoms: list[Atom] = [*graph.in_vars, *(v for eqn in graph.eqns for v in eqn.outputs)]
+    if not all(shapes.is_static(atom.aval.shape) for atom in atoms):
+        raise BackendError("this graph has symbolic sizes", why="compiled code is specialized to sizes", fix="use backend='reference'")
+
+
+def _step(analysis: Analysis, group: Group) -> Step:
+    if group.form is not None:
+        return build_kernel(analysis, group)
+    root = group.roots[0]
+    if isinstance(root, CallRoot):
+        return Call(root.eqn, root.inputs, root.outputs)
+    assert isinstance(root, MatMulRoot)
+    return MatMul(root.var, root.x, root.y, root.sizes, (root.eqn,))
+
+
+def _is_empty(step: Step) -> bool:
+    """Whether a step writes nothing and checks nothing. (A reduction over no elements does write.)"""
+    if not isinstance(step, Kernel) or any(v.size == 0 for v in step.outer):
+        return isinstance(step, Kernel)
+    return step.form.value == "flat" and any(v.size == 0 for v in step.stages[0].axes)

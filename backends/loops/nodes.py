@@ -1,0 +1,257 @@
+"""The loop IR: what a code generator is given. Data only, no decisions.
+
+A program is a list of steps over buffers, each named by the graph variable that it holds. A step is a kernel (one fused loop nest), a
+matrix product, a call of a reference implementation, or a copy. Inside a kernel values are nodes in the order of evaluation.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functx.backends.loops.affine import Affine, Dynamic, LoopVar, inner_symbols
+from functx.ir import Graph, Literal, Var
+
+# --- values -------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A value inside a kernel. ``loop_vars``: on which loop variables it depends. ``id`` is its place in the order of evaluation."""
+
+    id: int
+    dtype: np.dtype
+    loop_vars: frozenset[LoopVar]
+
+
+@dataclass(eq=False, slots=True)
+class Load(Node):
+    """An element of a buffer. Where ``guard`` is false nothing may be read, and any value will do."""
+
+    var: Var
+    index: tuple[Affine, ...]
+    offset: Affine
+    guard: Node | None
+
+
+@dataclass(eq=False, slots=True)
+class Constant(Node):
+    """A number."""
+
+    value: np.generic
+
+
+@dataclass(eq=False, slots=True)
+class Position(Node):
+    """An index as a value."""
+
+    index: Affine
+
+
+@dataclass(eq=False, slots=True)
+class Inside(Node):
+    """``lo <= index < hi``, as a bool. A bound that is None is not checked."""
+
+    index: Affine
+    lo: int | None
+    hi: int | None
+
+
+@dataclass(eq=False, slots=True)
+class Apply(Node):
+    """A scalar operation, by primitive name; the code generator's op table says how."""
+
+    op: str
+    args: tuple[Node, ...]
+    params: Mapping[str, Any]
+
+
+@dataclass(eq=False, slots=True)
+class Carried(Node):
+    """The result that an earlier stage left for this row (or for this place of the block): a reduction, or a value stored per row."""
+
+    var: Var
+
+
+# --- effects ------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, slots=True)
+class Store:
+    """``buffer[offset] = value``, or ``+=`` with ``add``."""
+
+    var: Var
+    offset: Affine
+    value: Node
+    add: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Accumulate:
+    """A reduction of ``value`` over the stage's axes into ``var``: sum, max, min, argmax or argmin. ``offset`` is where its result goes in
+    the buffer, and ``position`` the place that argmax and argmin report."""
+
+    var: Var
+    op: str
+    value: Node
+    offset: Affine
+    position: Affine | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Check:
+    """Fails at the first place where the value is not allowed.
+
+    kind "index": an int64 that must lie in [-size, size) along ``axis``. kind "overflow": a Python int that must fit ``dtype``.
+    """
+
+    kind: str
+    eqn: int
+    value: Node
+    place: Affine
+    axis: int = 0
+    size: int = 0
+    dtype: np.dtype | None = None
+
+
+Effect = Store | Accumulate | Check
+
+
+def operands(node: Node) -> list[Node]:
+    """The nodes that a node reads, those behind its indices too."""
+    out = [*getattr(node, "args", ())]
+    if isinstance(node, Load) and node.guard is not None:
+        out.append(node.guard)
+    out += [s.node for a in affines_of(node) for s in inner_symbols(a) if isinstance(s, Dynamic)]
+    return out
+
+
+def affines_of(item: Node | Effect) -> list[Affine]:
+    """The index expressions of a node or an effect."""
+    if isinstance(item, Load):
+        return [item.offset]
+    if isinstance(item, (Position, Inside)):
+        return [item.index]
+    if isinstance(item, Store):
+        return [item.offset]
+    if isinstance(item, Accumulate):
+        return [item.offset] if item.position is None else [item.offset, item.position]
+    return [item.place] if isinstance(item, Check) else []
+
+
+# --- steps --------------------------------------------------------------------------------------------------------------------------------
+
+
+class Form(enum.Enum):
+    """How a kernel's loops are arranged.
+
+    FLAT: one stage over all axes. ROWS: stages one after the other for every point of the outer axes. COLUMNS: reductions that keep the
+    innermost axis: an accumulator for each of a block of columns, then stages over the block.
+    """
+
+    FLAT = "flat"
+    ROWS = "rows"
+    COLUMNS = "columns"
+
+
+@dataclass(eq=False, slots=True)
+class Stage:
+    """One loop nest inside a kernel: its own axes (outermost first), values in order of evaluation, and what it does with them."""
+
+    axes: tuple[LoopVar, ...]
+    nodes: list[Node]
+    effects: list[Effect]
+
+
+@dataclass(eq=False, slots=True)
+class Kernel:
+    """``outer`` loops (COLUMNS: the last of them is the block axis), and stages inside. ``serial``: iterations may write the same place."""
+
+    form: Form
+    outer: tuple[LoopVar, ...]
+    stages: list[Stage]
+    eqns: tuple[int, ...] = ()
+    serial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """An operand of a product inside a buffer: strides in elements along (batch, rows, columns); one of the last two is 1."""
+
+    var: Var
+    offset: int
+    strides: tuple[int, int, int]
+
+
+@dataclass(eq=False, slots=True)
+class MatMul:
+    """``out[b, m, n] = sum_k x[b, m, k] * y[b, k, n]``; out is C-contiguous."""
+
+    out: Var
+    x: Matrix
+    y: Matrix
+    sizes: tuple[int, int, int, int]  # batch, m, n, k
+    eqns: tuple[int, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """The reference implementation of an equation, on whole C-contiguous buffers."""
+
+    eqn: int
+    inputs: tuple[Var | Literal, ...]
+    outputs: tuple[Var, ...]
+
+    @property
+    def eqns(self) -> tuple[int, ...]:
+        """The equation, as other steps give theirs."""
+        return (self.eqn,)
+
+
+@dataclass(eq=False, slots=True)
+class Copy:
+    """All bytes of one buffer into another."""
+
+    out: Var
+    source: Var
+    eqns: tuple[int, ...] = ()
+
+
+Step = Kernel | MatMul | Call | Copy
+
+
+# --- storage ------------------------------------------------------------------------------------------------------------------------------
+
+
+class Place(enum.Enum):
+    """Where a variable lives."""
+
+    INPUT = "input"  # index: which input
+    CONSTANT = "constant"  # index: which constant of the graph
+    OUTPUT = "output"  # index: which output
+    WORKSPACE = "workspace"  # index: byte offset
+    ROW = "row"  # a small array inside one kernel, one row at a time
+    REGISTER = "register"  # never in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Where a variable lives, and under which number."""
+
+    place: Place
+    index: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Program:
+    """A lowered graph: steps in order, where every variable lives, and the variable of each output."""
+
+    steps: list[Step]
+    storage: dict[Var, Storage]
+    graph: Graph
+    results: list[Var]
+    workspace_bytes: int

@@ -1,0 +1,209 @@
+"""Where every value lives: registers, row buffers, outputs, or one workspace arena; which values share memory.
+
+A value may take over the buffer of one that is read for the last time by the same kernel, at the same place. A partial write (slice_set,
+scatter) takes over the buffer of its base, or is preceded by a copy. Inputs and constants are never written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from functx.backends.loops.affine import Affine, LoopVar, substitute, var
+from functx.backends.loops.clusters import Group, reduces_into
+from functx.backends.loops.nodes import Accumulate, Call, Copy, Form, Kernel, Load, MatMul, Place, Stage, Step, Storage, Store
+from functx.backends.loops.packing import Interval, pack
+from functx.backends.loops.roots import StoreRoot
+from functx.ir import Var
+from functx.util import unique
+
+ROW_BYTES = 16384  # a row kept between the stages of a kernel lies on the stack up to this size
+
+
+def reads(step: Step) -> list[Var]:
+    """The buffers that a step reads, once each (of a kernel: possibly values that it also makes)."""
+    if isinstance(step, Kernel):
+        return unique(node.var for stage in step.stages for node in stage.nodes if isinstance(node, Load))
+    if isinstance(step, MatMul):
+        return unique([step.x.var, step.y.var])
+    return unique(v for v in step.inputs if isinstance(v, Var)) if isinstance(step, Call) else [step.source]
+
+
+def writes(step: Step) -> list[Var]:
+    """The buffers that a step writes, once each."""
+    if isinstance(step, Kernel):
+        return unique(e.var for stage in step.stages for e in stage.effects if isinstance(e, (Store, Accumulate)))
+    return list(step.outputs) if isinstance(step, Call) else [step.out]
+
+
+class _Union:
+    """Values that share one buffer."""
+
+    def __init__(self) -> None:
+        self.parent: dict[Var, Var] = {}
+        self.members: dict[Var, list[Var]] = {}
+
+    def find(self, v: Var) -> Var:
+        while v in self.parent:
+            v = self.parent[v]
+        return v
+
+    def together(self, v: Var) -> list[Var]:
+        """All values that share the buffer of ``v``."""
+        root = self.find(v)
+        return self.members.get(root, [root])
+
+    def join(self, into: Var, v: Var) -> None:
+        a, b = self.find(into), self.find(v)
+        self.members[a] = self.together(a) + self.together(b)
+        self.parent[b] = a
+
+
+def _place(offset: Affine, stage: Stage) -> str:
+    """An offset as text in which the stage's own axes are numbered, so that stages compare."""
+    own = {v: LoopVar(f"#{k}", v.size) for k, v in enumerate(stage.axes)}
+    return substitute(offset, lambda v: var(own[v]) if v in own else None).key
+
+
+def _row_bytes(group: Group, v: Var, stage: int) -> int:
+    return math.prod(group.inner[stage]) * v.aval.dtype.itemsize
+
+
+def local_places(kernel: Kernel, group: Group, used_outside: set[Var]) -> dict[Var, Storage]:
+    """Values of a kernel that need no buffer: read in the stage that makes them, carried from stage to stage, or kept as a row."""
+    loaded = set(reads(kernel))
+    out: dict[Var, Storage] = {}
+    for v, stage in group.stage_of.items():
+        if v in used_outside:
+            continue
+        if v not in loaded:
+            out[v] = Storage(Place.REGISTER)
+        elif group.form is Form.ROWS and not reduces_into(group, v) and _row_bytes(group, v, stage) <= ROW_BYTES:
+            out[v] = Storage(Place.ROW)
+    return out
+
+
+class Planner:
+    """Lifetimes and sharing over the steps of one graph."""
+
+    def __init__(self, steps: Sequence[tuple[Step, Group]], given: Iterable[Var], outputs: dict[Var, int]):
+        self.given, self.outputs = set(given), outputs
+        self.groups = {id(step): group for step, group in steps}
+        self.steps = [step for step, _ in steps]
+        self.storage: dict[Var, Storage] = {}
+        self.union = _Union()
+
+    def run(self) -> tuple[list[Step], dict[Var, Storage], int]:
+        """The steps with the copies that partial writes need, the places, and the bytes of the arena."""
+        self._lifetimes()
+        self._locals()
+        for time, step in enumerate(self.steps):
+            if isinstance(step, Kernel):
+                self._take_over_bases(time, step)
+        for time, step in enumerate(self.steps):
+            if isinstance(step, Kernel):
+                self._take_over(time, step)
+        return self._with_copies(), *self._arena()
+
+    def _lifetimes(self) -> None:
+        self.born: dict[Var, int] = {}
+        self.dies: dict[Var, int] = {}
+        for time, step in enumerate(self.steps):
+            for v in writes(step):
+                self.born.setdefault(v, time)
+                self.dies[v] = max(self.dies.get(v, 0), time)
+            for v in reads(step) + self._bases(step):
+                self.dies[v] = max(self.dies.get(v, 0), time)
+        for v in self.outputs:
+            self.dies[v] = len(self.steps)
+
+    def _bases(self, step: Step) -> list[Var]:
+        return [r.base for r in self._partial_roots(step) if r.base is not None]
+
+    def _partial_roots(self, step: Step) -> list[StoreRoot]:
+        return [r for r in self.groups[id(step)].roots if isinstance(r, StoreRoot) and not r.whole]
+
+    def _locals(self) -> None:
+        readers: dict[Var, set[int]] = {}
+        for time, step in enumerate(self.steps):
+            for v in reads(step) + self._bases(step):
+                readers.setdefault(v, set()).add(time)
+        for time, step in enumerate(self.steps):
+            if isinstance(step, Kernel):
+                made = writes(step)
+                outside = {v for v in made if v in self.outputs or readers.get(v, set()) - {time}}
+                self.storage.update(local_places(step, self.groups[id(step)], outside))
+
+    # --- sharing --------------------------------------------------------------------------------------------------------------------------
+
+    def _free_to_share(self, old: Var, new: Var, time: int) -> bool:
+        """Whether the buffer of ``old`` can pass to ``new`` at this time."""
+        if old in self.given or old in self.storage or new in self.storage or self.dies[old] != time or self.born[new] != time:
+            return False
+        a, b = self.union.together(old), self.union.together(new)
+        if new in a or (self._output_of(a) is not None and self._output_of(b) is not None):
+            return False
+        return max(self.dies[v] for v in a) <= time <= min(self.born[v] for v in b)
+
+    def _output_of(self, members: Iterable[Var]) -> int | None:
+        return next((self.outputs[v] for v in members if v in self.outputs), None)
+
+    def _take_over_bases(self, time: int, step: Kernel) -> None:
+        loaded = set(reads(step))
+        for r in self._partial_roots(step):
+            alone = r.base is not None and r.base not in loaded and self._bases(step).count(r.base) == 1
+            if alone and self._free_to_share(r.base, r.var, time):
+                self.union.join(r.var, r.base)
+
+    def _take_over(self, time: int, step: Kernel) -> None:
+        """A stored value may overwrite one that its row reads at the very place of the store only, and not after it."""
+        if step.serial or step.form is Form.COLUMNS:
+            return
+        partial = {r.var for r in self._partial_roots(step)}
+        places: dict[Var, set[str]] = {}
+        last: dict[Var, int] = {}
+        for k, stage in enumerate(step.stages):
+            for node in stage.nodes:
+                if isinstance(node, Load):
+                    places.setdefault(node.var, set()).add(_place(node.offset, stage))
+                    last[node.var] = k
+        for k, stage in enumerate(step.stages):
+            for effect in stage.effects:
+                if isinstance(effect, Store) and effect.var not in partial and effect.var not in self.storage:
+                    where = {_place(effect.offset, stage)}
+                    old = next((v for v in places if places[v] == where and last[v] <= k and self._fits(v, effect.var, time)), None)
+                    if old is not None:
+                        self.union.join(effect.var, old)
+
+    def _fits(self, old: Var, new: Var, time: int) -> bool:
+        same = old.aval.dtype == new.aval.dtype and math.prod(old.aval.shape) == math.prod(new.aval.shape)
+        return same and self._free_to_share(old, new, time)
+
+    # --- results --------------------------------------------------------------------------------------------------------------------------
+
+    def _with_copies(self) -> list[Step]:
+        out: list[Step] = []
+        for step in self.steps:
+            for r in self._partial_roots(step):
+                if r.base is not None and self.union.find(r.base) is not self.union.find(r.var):
+                    out.append(Copy(r.var, r.base, (r.eqn,)))
+            out.append(step)
+        return out
+
+    def _arena(self) -> tuple[dict[Var, Storage], int]:
+        classes: dict[Var, list[Var]] = {}
+        for v in self.born:
+            if v not in self.storage and v not in self.given:
+                classes.setdefault(self.union.find(v), []).append(v)
+        intervals = []
+        for root, members in classes.items():
+            output = self._output_of(members)
+            if output is not None:
+                self.storage.update(dict.fromkeys(members, Storage(Place.OUTPUT, output)))
+                continue
+            size = max(math.prod(v.aval.shape) * v.aval.dtype.itemsize for v in members)
+            intervals.append(Interval(root, size, min(self.born[v] for v in members), max(self.dies[v] for v in members)))
+        offsets, total = pack(intervals)
+        for root, offset in offsets.items():
+            self.storage.update(dict.fromkeys(classes[root], Storage(Place.WORKSPACE, offset)))
+        return self.storage, total
