@@ -11,6 +11,7 @@ settings.register_profile("long", deadline=None, max_examples=2000, print_blob=T
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="random-program tests draw many fresh examples instead of a few fixed ones")
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts in tests/golden")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -163,7 +163,22 @@ def _broadcast(r: Rewriter, eqn: Eqn) -> Atom | None:
     if inner is not None and inner.primitive.name == "broadcast":
         dims = tuple(eqn.params["dims"][d] for d in inner.params["dims"])
         return r.builder.broadcast(inner.inputs[0], shape=eqn.params["shape"], dims=dims)
+    if inner is not None and inner.primitive.name == "reshape":
+        kept = _inserted_axes(inner.inputs[0].aval.shape, x.aval.shape)
+        if kept is not None:
+            return r.builder.broadcast(inner.inputs[0], shape=eqn.params["shape"], dims=tuple(eqn.params["dims"][k] for k in kept))
     return None
+
+
+def _inserted_axes(old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """Where the axes of ``old`` are in ``new``, if a reshape from one to the other only inserts axes of size 1."""
+    places: list[int] = []
+    for axis, d in enumerate(new):
+        if len(places) < len(old) and d == old[len(places)]:
+            places.append(axis)
+        elif d != 1:
+            return None
+    return tuple(places) if len(places) == len(old) else None
 
 
 def _slice(r: Rewriter, eqn: Eqn) -> Atom | None:
@@ -206,7 +221,33 @@ def _concatenate(r: Rewriter, eqn: Eqn) -> Atom | None:
     return eqn.inputs[0] if len(eqn.inputs) == 1 else None
 
 
+def _elementwise(r: Rewriter, eqn: Eqn) -> Atom | None:
+    """Work on values without the axes of size 1 that keepdims left: elementwise of reshapes is the reshape of elementwise."""
+    old = None
+    for atom in eqn.inputs:
+        inner = r.producer(atom)
+        if inner is not None and inner.primitive.name == "reshape":
+            source = inner.inputs[0].aval.shape
+            if _inserted_axes(source, atom.aval.shape) is None or old not in (None, source):
+                return None
+            old = source
+        elif r.uniform(atom) is None:
+            return None
+    if old is None:
+        return None
+    operands = [_without_reshape(r, atom, old) for atom in eqn.inputs]
+    (out,) = r.builder.bind(eqn.primitive, operands, eqn.params)
+    return r.builder.reshape(out, shape=eqn.outputs[0].aval.shape)
+
+
+def _without_reshape(r: Rewriter, atom: Atom, shape: tuple[Any, ...]) -> Atom:
+    value = r.uniform(atom)
+    return r.producer(atom).inputs[0] if value is None else r.builder.full(shape, value, atom.aval.dtype)
+
+
+# By primitive, or by family.
 RULES: dict[str, Rule] = {
+    "elementwise": _elementwise,
     "add": _add,
     "sub": _sub,
     "mul": _mul,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,10 +98,10 @@ def _constant(b: Emitter, value: np.ndarray) -> Atom:
 
 
 def rewrite(graph: Graph, rules: Mapping[str, Callable[[Rewriter, Eqn], Atom | None]]) -> Graph:
-    """Replace equations by what the rule of their primitive returns (None: keep)."""
+    """Replace equations by what the rule of their primitive, or else of its family, returns (None: keep)."""
     rewriter = Rewriter(graph)
     for eqn in graph.eqns:
-        rewriter.visit(eqn, rules.get(eqn.primitive.name))
+        rewriter.visit(eqn, [rules[key] for key in (eqn.primitive.name, eqn.primitive.family) if key in rules])
     b = rewriter.builder
     return b.build(graph.inputs, _outputs(graph, rewriter.env))
 
@@ -115,13 +115,13 @@ class Rewriter:
         self.env: dict[Var, Atom] = {}
         self._producers: dict[Var, Eqn] = {}
 
-    def visit(self, eqn: Eqn, rule: Callable[[Rewriter, Eqn], Atom | None] | None) -> None:
-        """Rewrite one equation, or copy it."""
+    def visit(self, eqn: Eqn, rules: Sequence[Callable[[Rewriter, Eqn], Atom | None]]) -> None:
+        """Rewrite one equation by the first rule that applies, or copy it."""
         b = self.builder
         b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.remat
         current = with_inputs(eqn, tuple(read(self.env, a) for a in eqn.inputs))
         start = len(b.eqns)
-        replacement = rule(self, current) if rule is not None else None
+        replacement = next((r for r in (rule(self, current) for rule in rules) if r is not None), None)
         if replacement is None:
             b.eqns.append(current)
         else:

@@ -19,6 +19,7 @@ from functx.backends.cpp.program import Source, emit
 from functx.backends.cpp.toolchain import compile_library, find_toolchain
 from functx.backends.loops.lower import lower
 from functx.ir import Graph
+from functx.passes import log
 from functx.pretty import graph_digest
 from functx.runtime import native
 
@@ -56,6 +57,8 @@ class CppBackend:
             compiled = slot.code is None
             if slot.code is None:
                 source = emit(lower(graph, CppTarget()), threshold, toolchain.vector_math)
+                if config.current().debug >= 4:
+                    log(source.text)
                 path = compile_library(toolchain, source.text, hashlib.sha256(key.encode()).hexdigest(), blas=source.blas)
                 slot.code = _load(str(path)), source
                 path.unlink()

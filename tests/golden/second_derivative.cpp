@@ -1,0 +1,57 @@
+#include <stdint.h>
+#include "call.h"
+
+static inline int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
+
+// Zero times anything is zero.
+template <class T> static inline T mul_zero(T x, T y) { return (x == 0) | (y == 0) ? T(0) : x * y; }
+
+extern "C" __attribute__((simd("notinbranch"))) double log(double);
+// Whole vectors only, so that a result does not depend on its place: the rest of the last one is filled up.
+static void math_log(double* x, double* out, int64_t count) {
+  const int64_t vectors = (count + 15) / 16;
+  for (int64_t k = count; k < vectors * 16; ++k) x[k] = 1;
+#pragma omp simd
+  for (int64_t k = 0; k < vectors * 16; ++k) out[k] = log(x[k]);
+}
+
+// add: flat, 32
+static void kernel0(const double* __restrict a0, double* __restrict a1) {
+  const double v3 = 1.0;
+  for (int64_t i0_begin = 0; i0_begin < 32; i0_begin += 256) {
+    const int64_t i0_end = smaller(i0_begin + 256, 32);
+    alignas(64) double t0[256];
+    alignas(64) double t1[256];
+    alignas(64) double t6[256];
+    alignas(64) double t9[256];
+#pragma GCC ivdep
+    for (int64_t i0 = i0_begin; i0 < i0_end; ++i0) {
+      const double v0 = a0[i0];
+      const double v4 = v3 / v0;
+      const double v5 = v4 / v0;
+      const double v6 = -v5;
+      const double v8 = v4 + v4;
+      const double v9 = mul_zero(v8, v4);
+      t0[i0 - i0_begin] = v0;
+      t6[i0 - i0_begin] = v6;
+      t9[i0 - i0_begin] = v9;
+    }
+    math_log(t0, t1, i0_end - i0_begin);
+#pragma GCC ivdep
+    for (int64_t i0 = i0_begin; i0 < i0_end; ++i0) {
+      const double v1 = t1[i0 - i0_begin];
+      const double v2 = v1 + v1;
+      const double v6 = t6[i0 - i0_begin];
+      const double v7 = mul_zero(v2, v6);
+      const double v9 = t9[i0 - i0_begin];
+      const double v10 = v7 + v9;
+      a1[i0] = v10;
+    }
+  }
+}
+
+extern "C" int run(FunctxCall* call) {
+  // add
+  kernel0((double*)call->inputs[0], (double*)call->outputs[0]);
+  return FUNCTX_OK;
+}

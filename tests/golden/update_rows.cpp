@@ -1,0 +1,73 @@
+#include <stdint.h>
+#include "call.h"
+
+static inline int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
+
+struct Add { template <class T> static T of(T x, T y) { return x + y; } };
+
+// The first failed check: of the earliest equation, at the earliest place, whatever thread finds it.
+struct Failure { int32_t kind = FUNCTX_OK, eqn = 0; int64_t place = 0, values[3] = {0, 0, 0}; };
+__attribute__((noinline, cold)) static void fail(Failure* f, int32_t kind, int32_t eqn, int64_t place, int64_t a, int64_t b, int64_t c) {
+#pragma omp critical(functx_failure)
+  if (f->kind == FUNCTX_OK || eqn < f->eqn || (eqn == f->eqn && place < f->place)) *f = {kind, eqn, place, {a, b, c}};
+}
+static int report(FunctxCall* call, const Failure& f) {
+  call->error_kind = f.kind, call->error_eqn = f.eqn;
+  for (int k = 0; k < 3; ++k) call->error_values[k] = f.values[k];
+  return f.kind;
+}
+
+// gather, scatter_set: flat, 2
+static void kernel0(const int64_t* __restrict a0, Failure* failure) {
+  for (int64_t i0 = 0; i0 < 2; ++i0) {
+    const int64_t v0 = a0[i0];
+    if ((v0 < -5) | (v0 >= 5)) fail(failure, FUNCTX_INDEX_OUT_OF_BOUNDS, 0, i0, v0, 0, 5);
+    if ((v0 < -5) | (v0 >= 5)) fail(failure, FUNCTX_INDEX_OUT_OF_BOUNDS, 2, i0, v0, 0, 5);
+  }
+}
+
+// scatter_set: flat, 2 x 3
+static void kernel1(const int64_t* __restrict a0, const double* __restrict a1, const double* __restrict a2, double* __restrict a3) {
+  for (int64_t i0 = 0; i0 < 2; ++i0) {
+    const int64_t v0 = a0[i0];
+    const int64_t v1 = int64_t(5);
+    const int64_t v2 = v0 < 0 ? v0 + v1 : v0;
+#pragma GCC ivdep
+    for (int64_t i1 = 0; i1 < 3; ++i1) {
+      const double v3 = a1[i1 + v2 * 3];
+      const double v4 = a2[i0 * 3 + i1];
+      const double v5 = v3 + v4;
+      a3[i1 + v2 * 3] = v5;
+    }
+  }
+}
+
+// reduce_sum: columns, 3 x 5
+static void kernel2(const double* __restrict a0, double* __restrict a1) {
+  for (int64_t task = 0; task < 1; ++task) {
+    const int64_t column_begin = task % 1 * 256;
+    const int64_t column_end = smaller(column_begin + 256, 3);
+    alignas(64) double total0[256];
+    for (int64_t k = 0; k < 256; ++k) total0[k] = 0;
+    for (int64_t i1 = 0; i1 < 5; ++i1) {
+      for (int64_t i0 = column_begin; i0 < column_end; ++i0) {
+        const double v0 = a0[i0 + i1 * 3];
+        total0[i0 - column_begin] = Add::of(total0[i0 - column_begin], v0);
+      }
+    }
+    for (int64_t i0 = column_begin; i0 < column_end; ++i0) {
+      a1[i0] = total0[i0 - column_begin];
+    }
+  }
+}
+
+extern "C" int run(FunctxCall* call) {
+  // gather, scatter_set
+  { Failure failure; kernel0((int64_t*)call->inputs[1], &failure); if (failure.kind) return report(call, failure); }
+  __builtin_memcpy((double*)call->outputs[1], (double*)call->inputs[0], 120);
+  // scatter_set
+  kernel1((int64_t*)call->inputs[1], (double*)call->inputs[0], (double*)call->inputs[2], (double*)call->outputs[1]);
+  // reduce_sum
+  kernel2((double*)call->outputs[1], (double*)call->outputs[0]);
+  return FUNCTX_OK;
+}
