@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,10 @@ class CaptureTable:
         self._by_memory.setdefault(memory_key(array), []).append(entry)
         return entry
 
+    def clear(self) -> None:
+        """Let go of all arrays and copies."""
+        self.entries, self._by_memory = [], {}
+
 
 def memory_key(array: np.ndarray) -> Any:
     """Equal keys: the very same elements, seen the same way."""
@@ -62,7 +67,12 @@ def same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
     """Equality of contents bit for bit (a NaN equals itself, 0.0 differs from -0.0)."""
     if not (a.flags.c_contiguous and b.flags.c_contiguous):
         a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
-    return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
+    word = np.uint64 if a.nbytes % 8 == 0 else np.uint8
+    a, b = (v.reshape(-1).view(word) for v in (a, b))
+    return all(np.array_equal(a[i : i + _BLOCK], b[i : i + _BLOCK]) for i in range(0, a.size, _BLOCK))
+
+
+_BLOCK = 1 << 15  # words compared at a time: what NumPy allocates for a comparison stays in the cache
 
 
 def owner(array: np.ndarray) -> np.ndarray:
@@ -72,9 +82,16 @@ def owner(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def by_reference(entries: list[CapturedArray]) -> list[bool]:
-    """Which captured arrays are read at call time: those unchanged since they were met and held by the program outside the trace."""
-    ours = Counter(id(owner(e.array)) for e in entries)  # each entry holds its array, or a view that holds the owner
+def by_reference(entries: Sequence[CapturedArray], returned: Sequence[Any]) -> list[bool]:
+    """Which captured arrays are read at call time: those unchanged since they were met and held by the program outside the trace.
+
+    ``returned``: what the function is about to return. That it holds an array does not make the array one of the program's.
+    """
+    ours = Counter({id(e.array): 0 for e in entries})
+    views = {id(v): v for v in (*(e.array for e in entries), *returned) if isinstance(v, np.ndarray) and v.base is not None}
+    ours.update(id(owner(v)) for v in views.values())
+    ours.update(id(e.array) for e in entries for _ in range(_HOLDERS))
+    ours.update(id(v) for v in returned if isinstance(v, np.ndarray))
     return [_held_elsewhere(e.array, ours) and e.unchanged() for e in entries]
 
 
@@ -82,15 +99,25 @@ def _held_elsewhere(array: np.ndarray, ours: Counter[int]) -> bool:
     base = owner(array)
     if base.base is not None:
         return True  # memory of a foreign object (a memory map, a torch tensor): its holders cannot be counted
-    if base is not array and sys.getrefcount(array) > 1 + _LOCAL:
+    if base is not array and sys.getrefcount(array) > ours[id(array)] + _LOCAL:
         return True
     return sys.getrefcount(base) > ours[id(base)] + _LOCAL + (base is array)
+
+
+def held_by_nobody_else(values: Sequence[Any]) -> set[int]:
+    """The ids of the arrays in ``values`` that only this sequence holds, by themselves or through views of them."""
+    ours = Counter(map(id, values))
+    ours.update({id(v): id(v.base) for v in values if isinstance(v, np.ndarray) and v.base is not None}.values())
+    return {id(v) for v in values if isinstance(v, np.ndarray) and sys.getrefcount(v) <= ours[id(v)] + _LOCAL}
 
 
 def _local_references() -> int:
     fresh = np.zeros(1)
     return sys.getrefcount(fresh)
 
+
+# A captured array is held by its entry here and by the input slot of the trace.
+_HOLDERS = 2
 
 # What getrefcount says of an array that only one local name holds; the parameter `array` above counts as one more.
 _LOCAL = _local_references()

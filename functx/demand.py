@@ -86,18 +86,26 @@ def depends_on_differentiated(trace: Trace, atom: Atom) -> bool:
     return False
 
 
+# What to write instead of a conversion to a plain number or array.
+_STAY_TRACED = (
+    "use functions of NumPy on it (np.sin instead of math.sin); make arrays that receive it, or that it indexes, with fnp.zeros, fnp.array "
+    "or buf = fnp.asarray(buf) (import functx.numpy as fnp)"
+)
+
+
 def plain_value(tracer: Tracer, conversion: str) -> Any:
     """The value of a tracer that is about to become a plain number or array; raises if that would drop a derivative."""
-    if depends_on_differentiated(tracer.stage, tracer.atom):
+    trace = tracer.stage
+    if not trace.closed and depends_on_differentiated(trace, tracer.atom):
         what = "number" if tracer.aval.ndim == 0 else "array"
-        fix = (
-            "use functions of NumPy on it (np.sin instead of math.sin); make arrays that receive it with fnp.zeros, fnp.array or "
-            "fnp.asarray (import functx.numpy as fnp); or functx.stop_gradient(x) if no gradient is wanted"
-        )
         raise DroppedGradientError(
             f"{conversion} would turn a differentiated value of type {tracer.aval} into a plain {what} and drop its gradient",
             where=where(),
-            why=f"{tracer.stage.transform} of {tracer.stage.name} follows values through operations on traced arrays only",
-            fix=fix,
+            why=f"{trace.transform} of {trace.name} follows values through operations on traced arrays only",
+            fix=f"{_STAY_TRACED}; or functx.stop_gradient(x) if no gradient is wanted",
         )
-    return tracer.value()
+    try:
+        return tracer.value()
+    except ConcretizationError as error:
+        what = f"{conversion} needs the value of a traced {tracer.aval}, which is unknown"
+        raise ConcretizationError(what, where=error.where, why=error.why, fix=_STAY_TRACED) from None

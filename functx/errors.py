@@ -118,5 +118,5 @@ def functx_cause(error: BaseException) -> FunctxError | None:
         if isinstance(cause, FunctxError):
             return cause
         seen.add(id(cause))
-        cause = cause.__cause__ or cause.__context__
+        cause = cause.__cause__
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from types import FrameType
+from types import CellType, FrameType, FunctionType
 from typing import Any
 
 from functx.source import is_internal
@@ -44,6 +44,28 @@ def _place(referrer: Any, obj: Any, names: list[tuple[str, Any]]) -> str | None:
     if isinstance(referrer, set):
         name = _name_of(referrer, names)
         return f"set {name}" if name else None
+    if isinstance(referrer, CellType):
+        return _closure_place(referrer)
+    return _attribute_place(referrer, obj)
+
+
+def _attribute_place(referrer: Any, obj: Any) -> str | None:
+    """An attribute of an object that keeps it without a dictionary: in slots, or in line as CPython does."""
+    kind = type(referrer)
+    if kind.__module__.split(".")[0] in ("functx", "builtins"):
+        return None
+    slots = [name for c in kind.__mro__ for name in getattr(c, "__slots__", ())]
+    fields = [*getattr(referrer, "__dict__", {}), *slots]
+    name = next((f for f in fields if getattr(referrer, f, None) is obj), None)
+    return f"attribute {name} of {kind.__name__}" if name else None
+
+
+def _closure_place(cell: CellType) -> str | None:
+    """The variable that an inner function shares with the function around it."""
+    for closure in gc.get_referrers(cell):
+        for function in gc.get_referrers(closure) if isinstance(closure, tuple) else ():
+            if isinstance(function, FunctionType) and not is_internal(function.__code__):
+                return f"closure variable {function.__code__.co_freevars[closure.index(cell)]} of {function.__qualname__}"
     return None
 
 

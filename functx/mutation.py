@@ -14,6 +14,7 @@ from functx.dtypes import Kind
 from functx.ir import AbstractArray, Atom
 from functx.ops import indexing, movement
 from functx.primitive import Emitter, Primitive
+from functx.source import user_source
 from functx.trace import Tracer, ViewOp
 from functx.util import invert_permutation
 
@@ -38,7 +39,8 @@ def make_view(
     if parent.kind is not Kind.ARRAY:
         (atom,) = parent.stage.emit.bind(primitive, (parent.atom, *operands), params)
         return parent.stage.tracer(atom)
-    return parent.stage.view(parent, ViewOp(primitive, params, tuple(operands)), AbstractArray(aval.shape, aval.dtype), shadow)
+    op = ViewOp(primitive, params, tuple(operands), user_source())
+    return parent.stage.view(parent, op, AbstractArray(aval.shape, aval.dtype), shadow)
 
 
 def write(handle: Tracer, value: Atom) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,11 @@ from numpy.lib.stride_tricks import as_strided
 from functx import dtypes
 from functx.capture import CaptureTable
 from functx.dtypes import Kind
-from functx.errors import LeakedTracerError, UnsupportedError
+from functx.errors import IntegerOverflowError, LeakedTracerError, UnsupportedError
 from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, InRole, Literal, Var
 from functx.leaks import holder
 from functx.primitive import Emitter, Primitive
-from functx.source import user_source
+from functx.source import Source, user_source
 
 MISSING = object()
 
@@ -70,11 +70,14 @@ class TraceInput:
 
 @dataclass(frozen=True, slots=True)
 class ViewOp:
-    """The operation that reads a view from its parent handle; ``operands`` are traced integers that say where."""
+    """The operation that reads a view from its parent handle; ``operands`` are traced integers that say where, ``source`` the line that
+    made the view, which errors name though it is read later.
+    """
 
     primitive: Primitive
     params: Mapping[str, Any]
     operands: tuple[Atom, ...] = ()
+    source: Source | None = field(default=None, compare=False)
 
 
 class Tracer:
@@ -83,6 +86,8 @@ class Tracer:
     __slots__ = ("__weakref__", "_atom", "_shadow", "aval", "generation", "parent", "root", "seen", "stage", "view_op")
 
     def __init__(self, trace: Trace, atom: Atom, aval: AbstractArray, shadow: Any = None):
+        if aval.dtype.kind == "c":
+            raise UnsupportedError("complex values are not traced", where=where(), fix="keep real and imaginary parts in two real arrays")
         self.stage, self._atom, self.aval, self._shadow = trace, atom, aval, shadow
         self.parent: Tracer | None = None
         self.view_op: ViewOp | None = None
@@ -99,8 +104,10 @@ class Tracer:
     def atom(self) -> Atom:
         """The current value; a stale view reads its parent again."""
         if self.parent is not None and self.seen != self.root.generation:
-            (self._atom,) = self.stage.emit.bind(self.view_op.primitive, (self.parent.atom, *self.view_op.operands), self.view_op.params)
-            self.seen = self.root.generation
+            op, parent, builder = self.view_op, self.parent.atom, self.stage.builder
+            present, builder.source = builder.source, op.source
+            (self._atom,) = builder.bind(op.primitive, (parent, *op.operands), op.params)
+            builder.source, self.seen = present, self.root.generation
         return self._atom
 
     @property
@@ -119,6 +126,8 @@ class Tracer:
 
     def value(self) -> Any:
         """The concrete value, if it is known or can be had; ConcretizationError otherwise."""
+        if self.stage.closed:
+            raise leaked(self)
         return self.stage.demand(self.atom)
 
 
@@ -130,6 +139,32 @@ def dataless(shape: Sequence[int], dtype: np.dtype, strides: Sequence[int] | Non
             strides.insert(0, step)
             step *= max(n, 1)
     return as_strided(np.zeros(1, dtype), shape, strides, writeable=writeable)
+
+
+def type_of_value(value: Any) -> AbstractArray:
+    """The type of a concrete array, NumPy scalar or Python scalar. Raises for what cannot be traced."""
+    try:
+        kind, dtype = dtypes.kind_of(value), dtypes.dtype_of(value)
+    except KeyError:
+        raise UnsupportedError(f"a {type(value).__name__} cannot be used with traced values", where=where()) from None
+    if not dtypes.is_supported(dtype):
+        what = f"an array or scalar of dtype {dtype} cannot be traced"
+        raise UnsupportedError(what, where=where(), fix="convert it to a numeric dtype of native byte order")
+    if kind is Kind.ARRAY and type(value) not in (np.ndarray, np.memmap):
+        raise UnsupportedError(
+            f"a {type(value).__name__} cannot be traced",
+            where=where(),
+            why="it is a subclass of ndarray, whose operations may mean something else",
+            fix="pass np.asarray(x)",
+        )
+    if kind is Kind.PYTHON and dtype.kind == "i" and not -(2**63) <= value < 2**63:
+        raise IntegerOverflowError(
+            f"the Python integer {value} does not fit int64",
+            where=where(),
+            why="graphs compute with integers of 64 bits",
+            fix="use a float",
+        )
+    return AbstractArray(np.shape(value), dtype, kind)
 
 
 class Trace:
@@ -192,7 +227,7 @@ class Trace:
         if outer.parent is not None:
             op = outer.view_op
             operands = tuple(self.lift(self.parent.tracer(a)).atom for a in op.operands)
-            return self.view(self.lift(outer.parent), ViewOp(op.primitive, op.params, operands), outer.aval, outer._shadow)
+            return self.view(self.lift(outer.parent), ViewOp(op.primitive, op.params, operands, op.source), outer.aval, outer._shadow)
         if outer.kind is not Kind.ARRAY and isinstance(outer._atom, Literal):
             return Tracer(self, outer._atom, outer.aval)
         slot = self._lifted.get(id(outer))
@@ -209,13 +244,9 @@ class Trace:
         """The handle of an array of the surrounding program. The outermost trace reads it; the others see it through lifting."""
         if self.parent is not None:
             return self.lift(self.parent.capture(array))
-        if not dtypes.is_supported(array.dtype):
-            raise UnsupportedError(
-                f"arrays of dtype {array.dtype} cannot be traced", where=where(), fix="convert it to a numeric dtype of native byte order"
-            )
         entry = self.captures.find(array)
         if entry is None:
-            aval = AbstractArray(array.shape, array.dtype)
+            aval = type_of_value(array)
             shadow = dataless(array.shape, array.dtype, array.strides, array.flags.writeable)
             slot = self.add_input(aval, role=InRole.CAPTURED, shadow=shadow, array=array, label="an array of the surrounding program")
             entry = self.captures.add(array, slot.handle)
@@ -237,14 +268,8 @@ class Trace:
             return self.lift(value)
         if isinstance(value, np.ndarray):
             return self.capture(value)
-        try:
-            kind, dtype = dtypes.kind_of(value), dtypes.dtype_of(value)
-        except KeyError:
-            raise UnsupportedError(f"a {type(value).__name__} cannot be used with traced values", where=where()) from None
-        if not dtypes.is_supported(dtype):
-            raise UnsupportedError(f"scalars of dtype {dtype} cannot be traced", where=where())
-        literal = Literal(value, dtype)
-        return Tracer(self, literal, AbstractArray((), dtype, kind))
+        aval = type_of_value(value)
+        return Tracer(self, Literal(value, aval.dtype), aval)
 
     def tracer(self, atom: Atom, kind: Kind = Kind.ARRAY, shadow: Any = None) -> Tracer:
         """A new handle that owns its memory."""
@@ -302,6 +327,11 @@ class Trace:
     def input_slots(self) -> list[Input]:
         """The inputs as slots of a graph."""
         return [Input(slot.var, slot.role) for slot in self.inputs]
+
+
+def outermost(trace: Trace) -> Trace:
+    """The trace that encloses all others."""
+    return trace if trace.parent is None else outermost(trace.parent)
 
 
 def install(name: str, member: Any) -> None:

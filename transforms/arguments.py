@@ -31,6 +31,10 @@ class Arguments:
         """Positional and keyword arguments with other leaves."""
         return trees.unflatten(self.treedef, leaves)
 
+    def positional_tree(self, argnum: int) -> Any:
+        """The structure of one positional argument."""
+        return self.treedef.children()[0].children()[argnum]
+
 
 def flatten_arguments(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     """Leaves, labels and structure of a call's arguments."""

@@ -16,8 +16,9 @@ from functx import mutation, trees
 from functx.dtypes import Kind
 from functx.interpret import eval_graph
 from functx.ir import Atom, Graph, OutRole, Var
-from functx.trace import Trace, Tracer
+from functx.trace import Trace, Tracer, dataless
 from functx.transforms.staging import Result, Staged
+from functx.util import invert_permutation
 
 
 def input_values(staged: Staged, parent: Trace | None) -> list[Any]:
@@ -92,9 +93,20 @@ def _build(result: Result, outs: Sequence[Any], targets: Sequence[Any], roots: d
         return view_of(targets[result.argument], result)
     if result.root is not None:
         if result.root not in roots:
-            roots[result.root] = wrap(outs[result.root], result.aval.kind, parent)
+            roots[result.root] = _root(outs[result.root], result, parent)
         return view_of(roots[result.root], result)
     return result.constant.copy() if result.fresh else result.constant
+
+
+def _root(value: Any, result: Result, parent: Trace | None) -> Any:
+    """Memory that results are views of, in the order in which NumPy would have it."""
+    if result.order is None:
+        return wrap(value, result.aval.kind, parent)
+    back = invert_permutation(result.order)
+    if parent is None:
+        return np.array(value.transpose(result.order), order="C").transpose(back)
+    shape, dtype = value.aval.shape, value.aval.dtype
+    return parent.tracer(value, shadow=dataless([shape[i] for i in result.order], dtype).transpose(back))
 
 
 def view_of(root: Any, result: Result) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Output, Var
 from functx.ops import higher_order
 from functx.ops.higher_order import SELF
 from functx.source import function_source
-from functx.trace import Trace, Tracer, current_trace, where
+from functx.trace import Trace, Tracer, current_trace, outermost, where
 from functx.transforms.arguments import is_traced_leaf
 from functx.transforms.boundary import wrap
 from functx.transforms.entries import typed_value
@@ -55,7 +56,8 @@ class _CustomRule:
         functools.update_wrapper(self, f)
         self._f = f
         self._id = f"{getattr(f, '__name__', 'f')}#{next(_serial)}"
-        self._memo: dict[Any, dict[str, Any]] = {}
+        # By outermost trace: the rule's functions may read Python values that change from one call of a transform to the next.
+        self._memo: weakref.WeakKeyDictionary[Trace, dict[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -84,14 +86,15 @@ class _CustomRule:
         if parent.is_tracing_rule(key):
             rule: dict[str, Any] = self._self_rule(sub)
             return {"graph": _aligned(primal, arguments, primal.captured), **rule}, primal.captured
-        if key in self._memo and primal.pure:
-            return self._memo[key], []
+        memo = self._memo.setdefault(outermost(parent), {})
+        if key in memo and primal.pure:
+            return memo[key], []
         bodies, extra = self._trace_rule(sub, args, parent, key)
         captured = _distinct([*primal.captured, *(h for body in bodies.values() for h in body.captured)])
         graphs = {name: _aligned(body, self._capture_place(name, arguments), captured) for name, body in bodies.items()}
         params = {"graph": _aligned(primal, arguments, captured), **graphs, **extra}
         if primal.pure and all(body.pure for body in bodies.values()):
-            self._memo[key] = params
+            memo[key] = params
         return params, captured
 
     def _error(self, what: str, why: str = "", fix: str = "") -> CustomRuleError:

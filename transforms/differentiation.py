@@ -11,12 +11,12 @@ from functx.dtypes import FLOAT64, Kind, is_inexact
 from functx.errors import IntegerGradientError
 from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Output, OutRole, Var
 from functx.source import function_source
-from functx.trace import Trace, Tracer, current_trace, where
+from functx.trace import Trace, Tracer, current_trace, type_of_value, where
 from functx.transforms.arguments import Arguments, is_traced_leaf
 from functx.transforms.boundary import wrap
 from functx.transforms.interpreter import INTERPRETER
 from functx.transforms.reverse import pullback
-from functx.transforms.staging import Leaf, Staged, add_leaf, leaf_type, lift_leaves, stage
+from functx.transforms.staging import Leaf, Staged, add_leaf, lift_leaves, stage
 from functx.util import zip_strict
 
 
@@ -66,7 +66,7 @@ def stage_differentiated(f: Callable[..., Any], transform: str, arguments: Argum
 
 def type_of(value: Any) -> AbstractArray:
     """The type of a leaf, tracer or concrete."""
-    return value.aval if isinstance(value, Tracer) else leaf_type(value)
+    return value.aval if isinstance(value, Tracer) else type_of_value(value)
 
 
 def _as_float(aval: AbstractArray) -> AbstractArray:
@@ -93,7 +93,7 @@ def wanted_leaves(arguments: Arguments, argnums: Sequence[int]) -> set[int]:
         span = arguments.spans[argnum]
         chosen = {i for i in span if has_derivative(arguments.leaves[i])}
         wanted |= chosen
-        alone = len(span) == 1 and argument_tree(arguments, argnum).is_leaf()
+        alone = len(span) == 1 and arguments.positional_tree(argnum).is_leaf()
         if alone and not chosen:
             value = arguments.leaves[span[0]]
             what = f"has dtype {type_of(value).dtype}" if is_traced_leaf(value) else f"is a {type(value).__name__}"
@@ -104,11 +104,6 @@ def wanted_leaves(arguments: Arguments, argnums: Sequence[int]) -> set[int]:
                 fix="pass it as floats (.astype(float)), or leave it out of argnums",
             )
     return wanted
-
-
-def argument_tree(arguments: Arguments, argnum: int) -> Any:
-    """The structure of one positional argument."""
-    return arguments.treedef.children()[0].children()[argnum]
 
 
 def joint_graph_of(
@@ -145,4 +140,4 @@ def gradient_tree(d: Differentiated, argnum: int, gradients: Sequence[Any], pare
         slot = d.slots[i]
         kind = d.staged.trace.inputs[slot].var.aval.kind if slot in order else None
         out.append(wrap(gradients[order[slot]], kind, parent) if kind else None)
-    return trees.unflatten(argument_tree(d.arguments, argnum), out)
+    return trees.unflatten(d.arguments.positional_tree(argnum), out)

@@ -14,8 +14,9 @@ from functx.backend import Executable
 from functx.capture import memory_key, overlap
 from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.ir import AbstractArray, Graph, OutRole
+from functx.trace import type_of_value
 from functx.transforms.boundary import build_results, write_back
-from functx.transforms.staging import Staged, is_static, leaf_type
+from functx.transforms.staging import Result, Staged, is_static
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,18 @@ def typed_value(value: Any) -> Any:
     """A hashable stand-in that tells 1, 1.0 and True apart, and floats by their bits."""
     if isinstance(value, float):
         return (type(value), struct.pack("<d", value))
-    if isinstance(value, tuple):
-        return (type(value), tuple(typed_value(v) for v in value))
+    if isinstance(value, complex):
+        return (type(value), struct.pack("<dd", value.real, value.imag))
+    if isinstance(value, (tuple, frozenset)):
+        return (type(value), (frozenset if isinstance(value, frozenset) else tuple)(map(typed_value, value)))
     return (type(value), value)
 
 
 def leaf_key(leaf: Any) -> Any:
     """The part of a key that one leaf contributes."""
     if type(leaf) is np.ndarray or type(leaf) in PYTHON_DTYPES or isinstance(leaf, np.generic):
-        return leaf_type(leaf)
-    return typed_value(leaf) if is_static(leaf) else leaf_type(leaf)
+        return type_of_value(leaf)
+    return typed_value(leaf) if is_static(leaf) else type_of_value(leaf)
 
 
 @dataclass(frozen=True)
@@ -57,35 +60,40 @@ class Predicates:
 
     Attributes:
       specialized: values of Python scalars that the function looked at.
-      strides: memory layouts that decided between view and copy.
+      layouts: memory layouts that decided between view and copy.
       aliases: which leaves are one and the same array, as the index of the first; None where it does not matter.
-      written: leaves that are written, which must be writeable and overlap no other argument or captured array.
+      written: leaves, by index, and captured arrays that are written: they must be writeable and overlap nothing else that is read.
     """
 
     specialized: tuple[tuple[int, Any], ...]
-    strides: tuple[tuple[int, tuple[int, ...]], ...]
+    layouts: tuple[tuple[int, Any], ...]
     aliases: tuple[int, ...] | None
-    written: tuple[int, ...]
+    written: tuple[int | np.ndarray, ...]
 
     def hold(self, leaves: Sequence[Any], captured: Sequence[tuple[AbstractArray, np.ndarray]]) -> bool:
         """Whether a call with these leaves may use the entry."""
         return (
             all(typed_value(leaves[i]) == value for i, value in self.specialized)
-            and all(leaves[i].strides == strides for i, strides in self.strides)
+            and all(layout(leaves[i]) == seen for i, seen in self.layouts)
             and (self.aliases is None or alias_pattern(leaves) == self.aliases)
             and all(array.shape == aval.shape and array.dtype == aval.dtype for aval, array in captured)
             and not self._conflict(leaves, captured)
         )
 
     def _conflict(self, leaves: Sequence[Any], captured: Sequence[tuple[AbstractArray, np.ndarray]]) -> bool:
-        for i in self.written:
-            target = leaves[i]
-            if not target.flags.writeable:
-                return True
-            others = [v for j, v in enumerate(leaves) if isinstance(v, np.ndarray) and self.aliases[j] != self.aliases[i]]
-            if any(overlap(target, other) for other in [*others, *(array for _, array in captured)]):
+        for source in self.written:
+            target = source if isinstance(source, np.ndarray) else leaves[source]
+            same = None if target is source else self.aliases[source]
+            others = [v for j, v in enumerate(leaves) if isinstance(v, np.ndarray) and self.aliases[j] != same]
+            others += [array for _, array in captured if array is not target]
+            if not target.flags.writeable or any(overlap(target, other) for other in others):
                 return True
         return False
+
+
+def layout(array: np.ndarray) -> Any:
+    """What a traced function can learn of an array's memory."""
+    return array.strides, array.flags.writeable
 
 
 def alias_pattern(leaves: Sequence[Any]) -> tuple[int, ...]:
@@ -99,11 +107,16 @@ class Entry:
     """A traced and compiled function for one key under some predicates.
 
     Attributes:
+      graph: what is compiled.
+      traced: the graph before simplification, whose outputs say what is written where.
+      results, out_tree: how the results are built; see :class:`Staged`, whose trace (and with it the arguments that were traced) is let go.
       sources: for each graph input the index of its leaf, or the captured array.
     """
 
-    staged: Staged
     graph: Graph
+    traced: Graph
+    results: list[Result]
+    out_tree: Any
     predicates: Predicates
     sources: list[int | np.ndarray]
     executable: Executable | None = None
@@ -111,7 +124,7 @@ class Entry:
     @property
     def captured(self) -> list[tuple[AbstractArray, np.ndarray]]:
         """Types and arrays of what is read by reference."""
-        inputs = zip(self.staged.graph.in_avals, self.sources, strict=True)
+        inputs = zip(self.traced.in_avals, self.sources, strict=True)
         return [(aval, source) for aval, source in inputs if isinstance(source, np.ndarray)]
 
     def matches(self, leaves: Sequence[Any]) -> bool:
@@ -121,10 +134,10 @@ class Entry:
     def run(self, leaves: Sequence[Any]) -> Any:
         """Call the compiled code, then write back and build the results. Nothing is written when the code raises."""
         targets = [source if isinstance(source, np.ndarray) else leaves[source] for source in self.sources]
-        inputs = [_as_array(v, slot.var.aval) for v, slot in zip(targets, self.staged.graph.inputs, strict=True)]
+        inputs = [_as_array(v, slot.var.aval) for v, slot in zip(targets, self.traced.inputs, strict=True)]
         outs = self.executable(inputs)
-        write_back(self.staged.graph, outs, targets)
-        return trees.unflatten(self.staged.out_tree, build_results(self.staged.results, outs, targets, None))
+        write_back(self.traced, outs, targets)
+        return trees.unflatten(self.out_tree, build_results(self.results, outs, targets, None))
 
 
 def _as_array(value: Any, aval: AbstractArray) -> np.ndarray:
@@ -142,15 +155,13 @@ def make_entry(
         if slot is not None:
             leaf_of_slot.setdefault(slot, leaf)
     sources = [leaf_of_slot.get(i, slot.array) for i, slot in enumerate(staged.trace.inputs)]
-    written = tuple(
-        leaf_of_slot[slot.target] for slot in staged.graph.outputs if slot.role is OutRole.WRITE and slot.target in leaf_of_slot
-    )
+    written = tuple(sources[slot.target] for slot in staged.graph.outputs_of(OutRole.WRITE))
     pattern = alias_pattern(leaves)
     aliased = pattern != tuple(range(len(leaves)))
-    strides = tuple(
-        (leaf_of_slot[i], leaves[leaf_of_slot[i]].strides)
+    layouts = tuple(
+        (leaf_of_slot[i], layout(leaves[leaf_of_slot[i]]))
         for i, slot in enumerate(staged.trace.inputs)
         if id(slot.handle) in staged.trace.layout_used and i in leaf_of_slot and slot.handle.kind is Kind.ARRAY
     )
-    predicates = Predicates(tuple(specialized.items()), strides, pattern if aliased or staged.trace.writes else None, written)
-    return Entry(staged, graph, predicates, sources)
+    predicates = Predicates(tuple(specialized.items()), layouts, pattern if aliased or staged.trace.writes else None, written)
+    return Entry(graph, staged.graph, staged.results, staged.out_tree, predicates, sources)

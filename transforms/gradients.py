@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from functx import shapes
 from functx.dtypes import is_inexact
 from functx.errors import NonScalarLossError, StructureError
@@ -44,13 +46,13 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
 
     @functools.wraps(f)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
-        nums = [_argnum(n, args, f) for n in ((argnums,) if isinstance(argnums, int) else argnums)]
+        nums = [_argnum(n, args, f) for n in ((argnums,) if _is_single(argnums) else argnums)]
         d, joint, env = _joint(f, nums, has_aux, args, kwargs)
         outs = execute(joint, input_values(d.staged, d.parent), d.parent, translate(d.staged.trace.known, env))
         gradients = outs[len(d.staged.graph.outputs) :]
         result = deliver(d.staged, outs, d.parent)
         grads = tuple(gradient_tree(d, n, gradients, d.parent) for n in nums)
-        return result, grads[0] if isinstance(argnums, int) else grads
+        return result, grads[0] if _is_single(argnums) else grads
 
     return value_and_grad_f
 
@@ -85,7 +87,7 @@ def joint_graph(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
 
     @functools.wraps(f)
     def joint_graph_f(*args: Any, **kwargs: Any) -> Graph:
-        nums = [_argnum(n, args, f) for n in ((argnums,) if isinstance(argnums, int) else argnums)]
+        nums = [_argnum(n, args, f) for n in ((argnums,) if _is_single(argnums) else argnums)]
         return _joint(f, nums, has_aux, args, kwargs)[1]
 
     return joint_graph_f
@@ -98,6 +100,10 @@ def _joint(f: Callable[..., Any], nums: Sequence[int], has_aux: bool, args: Any,
     seeds = [] if loss is None else [(loss, Literal(1, d.staged.graph.outputs[loss].atom.aval.dtype))]
     joint, env = joint_graph_of(d.staged, d.active, seeds)
     return d, joint, env
+
+
+def _is_single(argnums: Any) -> bool:
+    return isinstance(argnums, (int, np.integer))
 
 
 def _argnum(n: int, args: tuple[Any, ...], f: Callable[..., Any]) -> int:
@@ -117,6 +123,7 @@ def _loss_output(staged: Staged, has_aux: bool) -> int | None:
     if not tree.is_leaf():
         raise NonScalarLossError(
             f"grad of {name}: the result is a container, {tree}",
+            where=where(),
             why=why,
             fix="return the scalar alone, or the rest as auxiliary data (has_aux=True)",
         )
@@ -126,9 +133,10 @@ def _loss_output(staged: Staged, has_aux: bool) -> int | None:
     if result.aval.shape != ():
         raise NonScalarLossError(
             f"grad of {name}: the result has shape {shapes.show(result.aval.shape)}, not ()",
+            where=where(),
             why=why,
             fix="reduce it with .sum() or .mean(), or use functx.jacrev for a Jacobian",
         )
     if not is_inexact(result.aval.dtype) or result.aval.dtype.kind == "c":
-        raise NonScalarLossError(f"grad of {name}: the result has dtype {result.aval.dtype}", why=why, fix="return a float")
+        raise NonScalarLossError(f"grad of {name}: the result has dtype {result.aval.dtype}", where=where(), why=why, fix="return a float")
     return result.value

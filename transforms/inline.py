@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from functx.ir import Graph, Var, read
 from functx.primitive import Emitter
 from functx.util import zip_strict
 
 
-def inline_calls(graph: Graph) -> Graph:
-    """The graph with all sub-graphs in line, however deep. Equations of a recomputation carry its id."""
+def inline_calls(graph: Graph, reached: Sequence[bool] | None = None) -> Graph:
+    """The graph with all sub-graphs in line, however deep. Equations of a recomputation carry its id.
+
+    ``reached``: for each input whether what depends on it is wanted in line; the other equations stay, with the rules that they have.
+    """
     if not any(e.primitive.family == "higher-order" for e in graph.eqns):
         return graph
+    flags = [True] * len(graph.inputs) if reached is None else reached
+    wanted = {v for v, flag in zip_strict(graph.in_vars, flags) if flag}
     b = Emitter()
     b.consts.update(graph.consts)
     env: dict[Var, object] = {}
     for eqn in graph.eqns:
-        if eqn.primitive.family != "higher-order":
+        flags = [a in wanted for a in eqn.inputs]
+        if any(flags):
+            wanted.update(eqn.outputs)
+        if eqn.primitive.family != "higher-order" or (reached is not None and not any(flags)):
             b.append(eqn, env)
             continue
-        b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.remat
-        body = inline_calls(eqn.params["graph"])
+        b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.params.get("remat") or eqn.remat
+        body = inline_calls(eqn.params["graph"], None if reached is None else flags)
         env.update(zip_strict(eqn.outputs, b.inline(body, [read(env, a) for a in eqn.inputs])))
         b.source = b.mark = b.remat = None
     return b.build(graph.inputs, [type(s)(read(env, s.atom), s.role, s.target, s.kind) for s in graph.outputs])

@@ -70,7 +70,7 @@ class Interpreter:
         self, b: Emitter, graph: Graph, fixed: Sequence[Atom], active: Sequence[bool], cts: Sequence[Atom | None]
     ) -> list[Atom | None]:
         """Transpose a graph that is linear in its last ``len(active)`` inputs, the first ones being ``fixed``, and apply it to ``cts``."""
-        graph = inline_calls(graph)
+        graph = inline_calls(graph, [i >= len(fixed) for i in range(len(graph.inputs))])
         placeholders = [Var(v.aval) for v in graph.in_vars[len(fixed) :]]
         flags = [*(False for _ in fixed), *active]
         return pullback(b, graph, [*fixed, *placeholders], flags, linear=True).pull(b, cts)[len(fixed) :]

@@ -19,7 +19,8 @@ import numpy as np
 
 from functx import config, trees
 from functx.backend import Executable, get_backend
-from functx.dtypes import PYTHON_DTYPES
+from functx.demand import plain_value
+from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.errors import CompilerMissingError, PerformanceWarning, StaticArgumentError
 from functx.ir import Graph
 from functx.ops.higher_order import call
@@ -128,18 +129,17 @@ class JittedFunction:
             return _Call(args, kwargs, (), self._f)
         positions = {i % len(args) for i in self._static_positions if -len(args) <= i < len(args)}
         names = [k for k in kwargs if k in self._options.static_argnames]
-        static = (*((i, args[i]) for i in sorted(positions)), *((k, kwargs[k]) for k in sorted(names)))
-        for _, value in static:
-            _check_hashable(value, self._f)
+        fixed = {i: _static_value(args[i], self._f) for i in sorted(positions)}
+        fixed_names = {k: _static_value(kwargs[k], self._f) for k in sorted(names)}
         dynamic = tuple(v for i, v in enumerate(args) if i not in positions)
-        fixed_names = {k: kwargs[k] for k in names}
 
         @functools.wraps(self._f)
         def f(*rest: Any, **named: Any) -> Any:
             it = iter(rest)
-            return self._f(*(args[i] if i in positions else next(it) for i in range(len(args))), **named, **fixed_names)
+            return self._f(*(fixed[i] if i in fixed else next(it) for i in range(len(args))), **named, **fixed_names)
 
         f.__signature__ = _signature_without(self._f, positions)  # type: ignore[attr-defined]
+        static = (*fixed.items(), *fixed_names.items())
         return _Call(dynamic, {k: v for k, v in kwargs.items() if k not in fixed_names}, static, f)
 
     # --- concrete calls -----------------------------------------------------------------------------------------------------------------
@@ -261,7 +261,10 @@ def _static_positions(f: Callable[..., Any], options: JitOptions) -> tuple[int, 
     return tuple(dict.fromkeys([*options.static_argnums, *(names.index(n) for n in options.static_argnames if n in names)]))
 
 
-def _check_hashable(value: Any, f: Callable[..., Any]) -> None:
+def _static_value(value: Any, f: Callable[..., Any]) -> Any:
+    """The value of a static argument: hashable, or a traced Python scalar whose value is known."""
+    if isinstance(value, Tracer) and value.kind is Kind.PYTHON:
+        return np.asarray(plain_value(value, "a static argument")).item()
     if isinstance(value, Tracer):
         raise StaticArgumentError(f"a traced value was given for a static argument of {function_source(f)}", where=where(),
                                   fix="take the argument out of static_argnums")  # fmt: skip
@@ -274,6 +277,7 @@ def _check_hashable(value: Any, f: Callable[..., Any]) -> None:
             why="static values are part of the cache key",
             fix="pass a tuple instead of a list, or make the argument dynamic",
         ) from None
+    return value
 
 
 def _signature_without(f: Callable[..., Any], positions: set[int]) -> inspect.Signature | None:

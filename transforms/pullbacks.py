@@ -9,7 +9,7 @@ import numpy as np
 
 from functx import shapes, trees
 from functx.dtypes import is_inexact
-from functx.errors import StructureError
+from functx.errors import LeakedTracerError, StructureError
 from functx.ir import AbstractArray, Input, InRole, Output, OutRole, Var
 from functx.source import function_source
 from functx.trace import Trace, Tracer, current_trace, where
@@ -61,12 +61,16 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     def pull(ct: Any) -> tuple[Any, ...]:
         given = [_fitting(v, c) for v, c in zip_strict(_cotangent_leaves(ct, out_tree), cts) if c is not None]
+        held = residuals if d.parent is None else [d.parent.tracer(a) for a in residuals]
         parent = current_trace()
-        if parent is None:
-            values = [*residuals, *given]
-        else:
-            held = residuals if d.parent is None else [d.parent.tracer(a) for a in residuals]
-            values = [parent.handle(v).atom for v in [*held, *given]]
+        if parent is None and d.parent is not None:
+            raise LeakedTracerError(
+                f"the pull-back of {function_source(f)} was called after {d.parent.transform} of {d.parent.name} had finished",
+                where=where(),
+                why="it was made there, and holds values that exist only while that function is traced",
+                fix="call it inside, or call functx.vjp outside",
+            )
+        values = [*held, *given] if parent is None else [parent.handle(v).atom for v in [*held, *given]]
         gradients = execute(backward, values, parent)
         return tuple(gradient_tree(d, n, gradients, parent) for n in range(len(primals)))
 

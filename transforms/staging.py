@@ -7,7 +7,6 @@ enclosing trace it is inlined there, outside it is evaluated.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from functx import dtypes, trees
-from functx.capture import by_reference, overlap
+from functx.capture import by_reference, held_by_nobody_else, overlap
 from functx.dtypes import Kind
-from functx.errors import OverlapError, StaticArgumentError, UnsupportedError, functx_cause
+from functx.errors import OverlapError, StaticArgumentError, functx_cause
 from functx.ir import AbstractArray, Graph, Output, OutRole
 from functx.source import function_source
-from functx.trace import Trace, TraceInput, Tracer, ViewOp, dataless, where
+from functx.trace import Trace, TraceInput, Tracer, ViewOp, dataless, type_of_value, where
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,7 @@ class Result:
       root: the index of the graph output that holds the memory it is a view of (for a value of its own, ``value``).
       argument: the index of the trace input that it is, or is a view of.
       views: the operations from the root or argument to this leaf.
+      order: the axes of the root from the slowest to the fastest in memory, where NumPy would not have it in C order: the views need it.
       constant: the leaf itself, where it is no traced value.
       fresh: a constant array that every call gets a copy of, since nobody outside holds it.
     """
@@ -43,6 +43,7 @@ class Result:
     root: int | None = None
     argument: int | None = None
     views: tuple[ViewOp, ...] = ()
+    order: tuple[int, ...] | None = None
     constant: Any = None
     fresh: bool = False
 
@@ -88,16 +89,6 @@ def is_static(value: Any) -> bool:
     )
 
 
-def leaf_type(value: Any) -> AbstractArray:
-    """The type of a concrete argument leaf."""
-    dtype = dtypes.dtype_of(value)
-    if not dtypes.is_supported(dtype):
-        raise UnsupportedError(
-            f"an argument of dtype {dtype} cannot be traced", where=where(), fix="convert it to a numeric dtype of native byte order"
-        )
-    return AbstractArray(np.shape(value), dtype, dtypes.kind_of(value))
-
-
 def lift_leaves(values: Sequence[Any], parent: Trace | None) -> list[Any]:
     """Inside an enclosing trace all numeric arguments become its handles; outside they stay concrete."""
     if parent is None:
@@ -111,8 +102,9 @@ def add_leaf(trace: Trace, leaf: Leaf) -> TraceInput:
     if isinstance(value, Tracer):
         aval = leaf.aval or value.aval
         shadow = (lambda: value.shadow) if leaf.shadow is None else leaf.shadow
-        return trace.add_input(aval, shadow=shadow, outer=value, outer_atom=value.atom, label=leaf.label, **facts)
-    aval = leaf.aval or leaf_type(value)
+        atom = value.atom if aval.dtype == value.aval.dtype else value.stage.emit.convert(value.atom, dtype=aval.dtype, checked=False)
+        return trace.add_input(aval, shadow=shadow, outer=value, outer_atom=atom, label=leaf.label, **facts)
+    aval = leaf.aval or type_of_value(value)
     shadow = leaf.shadow
     if isinstance(value, np.ndarray):
         facts["array"] = value
@@ -143,7 +135,7 @@ def stage(f: Callable[..., Any], trace: Trace, args: Sequence[Any], kwargs: dict
             raise cause from None
         leaves, out_tree = trees.flatten(out)
         del out
-        _settle_captures(trace)
+        _settle_captures(trace, leaves)
         _refuse_overlapping_writes(trace)
         outputs, results = _collect(trace, leaves, every_value)
         writes = [Output(slot.handle.atom, OutRole.WRITE, i) for i, slot in enumerate(trace.inputs) if slot.written]
@@ -165,13 +157,14 @@ class _Outputs:
 
 
 def _collect(trace: Trace, leaves: Sequence[Any], every_value: bool) -> tuple[list[Output], list[Result]]:
+    fresh = held_by_nobody_else(leaves)
     handles = [trace.lift(v) if isinstance(v, Tracer) else v for v in leaves]
     sharing = Counter(id(h.root) for h in handles if isinstance(h, Tracer) and h.kind is Kind.ARRAY)
     argument_of = {id(slot.handle): i for i, slot in enumerate(trace.inputs)}
     outputs, results = _Outputs(), []
     for h in handles:
         if not isinstance(h, Tracer):
-            results.append(_constant(h))
+            results.append(Result(constant=h, fresh=id(h) in fresh))
             continue
         argument = argument_of.get(id(h.root)) if h.kind is Kind.ARRAY else None
         shared = h.kind is Kind.ARRAY and (argument is not None or sharing[id(h.root)] > 1) and _static_views(h)
@@ -181,15 +174,8 @@ def _collect(trace: Trace, leaves: Sequence[Any], every_value: bool) -> tuple[li
             continue
         root = None if argument is not None else outputs.add(h.root)
         value = root if h is h.root and root is not None else outputs.add(h) if every_value else None
-        results.append(Result(h.aval, value, root, argument, _views(h)))
+        results.append(Result(h.aval, value, root, argument, _views(h), _axis_order(h.root) if argument is None else None))
     return outputs.slots, results
-
-
-def _constant(value: Any) -> Result:
-    if isinstance(value, np.ndarray):
-        held = sys.getrefcount(value) > 5  # two lists of leaves, the loop variable, the parameter, getrefcount's own
-        return Result(constant=value, fresh=not held)
-    return Result(constant=value)
 
 
 def _static_views(h: Tracer) -> bool:
@@ -201,6 +187,12 @@ def _static_views(h: Tracer) -> bool:
     return True
 
 
+def _axis_order(h: Tracer) -> tuple[int, ...] | None:
+    if h._shadow is None or h.shadow.flags.c_contiguous:
+        return None
+    return tuple(sorted(range(h.aval.ndim), key=lambda i: -h.shadow.strides[i]))
+
+
 def _views(h: Tracer) -> tuple[ViewOp, ...]:
     chain: list[ViewOp] = []
     while h.parent is not None:
@@ -209,17 +201,19 @@ def _views(h: Tracer) -> tuple[ViewOp, ...]:
     return tuple(reversed(chain))
 
 
-def _settle_captures(trace: Trace) -> None:
-    """Arrays of the program that are not read by reference become constants."""
+def _settle_captures(trace: Trace, returned: Sequence[Any]) -> None:
+    """Arrays of the program that are not read by reference become constants. The table of captures is given up."""
+    slot_of = {id(slot.handle): slot for slot in trace.inputs}
     entries = trace.captures.entries
     constant = set()
-    for entry, reference in zip(entries, by_reference(entries), strict=True):
-        slot = next(s for s in trace.inputs if s.handle is entry.handle)
+    for entry, reference in zip(entries, by_reference(entries, returned), strict=True):
+        slot = slot_of[id(entry.handle)]
         if not reference and not slot.written:
             trace.builder.consts[slot.var] = entry.copy
             constant.add(slot.var)
-        entry.copy = entry.copy if slot.var in constant else None  # free the copies of what is read by reference
+            slot.array = None
     trace.inputs = [s for s in trace.inputs if s.var not in constant]
+    trace.captures.clear()
 
 
 def _refuse_overlapping_writes(trace: Trace) -> None:
@@ -230,6 +224,7 @@ def _refuse_overlapping_writes(trace: Trace) -> None:
                 names = [s.label or "a captured array" for s in (slot, other)]
                 raise OverlapError(
                     f"{trace.name} writes to {names[0]}, which shares memory with {names[1]}",
+                    where=where(),
                     why=f"{trace.transform} follows each array by itself here",
                     fix="pass a copy of one of them",
                 )

@@ -53,7 +53,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         arguments = flatten_arguments(f, args, kwargs)
         axes = _argument_axes(f, in_axes, arguments, args, kwargs)
         leaves = lift_leaves(arguments.leaves, parent)
-        size, axes = _batch_size(f, leaves, axes, arguments.labels)
+        size, axes = _batch_size(f, leaves, axes, arguments)
         trace = Trace(function_source(f), "vmap")
         given, batched = _add_inputs(trace, leaves, axes, arguments.labels)
         args, kwargs = arguments.rebuild(given)
@@ -124,30 +124,46 @@ def spread_prefix(prefix: Any, tree: Any, what: str) -> list[Any]:
     return kept
 
 
-def _batch_size(f: Any, leaves: Sequence[Any], axes: Sequence[int | None], labels: Sequence[str]) -> tuple[Any, list[int | None]]:
+def _batch_size(f: Any, leaves: Sequence[Any], axes: Sequence[int | None], arguments: Arguments) -> tuple[Any, list[int | None]]:
     """The number of lanes, and the axes made non-negative."""
-    name = function_source(f)
-    sizes: dict[str, Any] = {}
-    out: list[int | None] = []
-    for leaf, axis, label in zip_strict(leaves, axes, labels):
+    name, mapped = function_source(f), {}
+    for i, (leaf, axis, label) in enumerate(zip_strict(leaves, axes, arguments.labels)):
         if axis is None or not is_traced_leaf(leaf):
-            out.append(None)
             continue
         shape = type_of(leaf).shape
         if not -len(shape) <= axis < len(shape):
             raise AxesError(
                 f"vmap of {name}: argument {label} of shape {shapes.show(shape)} has no axis {axis}",
                 where=where(),
-                fix="map it along an axis that it has, or give None in in_axes if all examples share it",
+                fix=f"map it along an axis that it has, or, if all examples share it, {_corrected(arguments, axes, {i})}",
             )
-        out.append(axis % len(shape))
-        sizes[f"{label} of shape {shapes.show(shape)}, axis {axis}"] = shape[axis]
-    if not sizes:
+        mapped[i] = (axis % len(shape), shape)
+    if not mapped:
         raise AxesError(f"vmap of {name}: no argument is mapped", where=where(), fix="give an int in in_axes for at least one array")
-    if len(set(sizes.values())) > 1:
-        listed = "; ".join(f"{what}: size {n}" for what, n in sizes.items())
-        raise AxesError(f"vmap of {name}: batch sizes differ", where=where(), why=listed, fix="give None in in_axes for what is shared")
-    return next(iter(sizes.values())), out
+    sizes = {i: shape[axis] for i, (axis, shape) in mapped.items()}
+    size = max(sizes.values(), key=list(sizes.values()).count)  # the most frequent one, the first of several
+    if odd := {i for i, n in sizes.items() if n != size}:
+        listed = [f"{arguments.labels[i]} of shape {shapes.show(shape)}, axis {axis}: {shape[axis]}" for i, (axis, shape) in mapped.items()]
+        raise AxesError(
+            f"vmap of {name}: batch sizes differ",
+            where=where(),
+            why="; ".join(listed[:8]) + ("; ..." if len(listed) > 8 else ""),
+            fix=f"if all examples share what differs, {_corrected(arguments, axes, odd)}",
+        )
+    return size, [mapped[i][0] if i in mapped else None for i in range(len(leaves))]
+
+
+def _corrected(arguments: Arguments, axes: Sequence[int | None], shared: set[int]) -> str:
+    """What to write so that the leaves numbered in ``shared`` are not mapped."""
+    named = sum(map(len, arguments.spans))
+    if any(i >= named for i in shared):
+        return "give in_axes as a dict by parameter name, with None for it"
+    given = []
+    for argnum, span in enumerate(arguments.spans):
+        per_leaf = [None if i in shared else axes[i] for i in span]
+        same = len(set(per_leaf)) == 1
+        given.append(per_leaf[0] if same else trees.unflatten(arguments.positional_tree(argnum), per_leaf))
+    return f"write in_axes={tuple(given)!r}"
 
 
 # --- running ------------------------------------------------------------------------------------------------------------------------------
@@ -277,7 +293,7 @@ def _place(value: Any, axis: int, parent: Trace | None) -> Any:
 
 def _stacked_constant(value: Any, size: Any, parent: Trace | None) -> Any:
     if parent is None:
-        return np.stack([np.asarray(value)] * size)
+        return np.array(np.broadcast_to(value, (size, *np.shape(value))), order="C")
     handle = parent.handle(value)
     return parent.emit.broadcast(handle.atom, shape=(size, *handle.aval.shape), dims=tuple(range(1, handle.aval.ndim + 1)))
 

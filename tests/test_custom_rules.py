@@ -1,0 +1,322 @@
+"""custom_jvp and custom_vjp under every transform, at every order, with rules that call themselves."""
+
+import numpy as np
+import pytest
+from regimes import tree_close
+
+import functx as fx
+from functx.errors import ConcretizationError, CustomRuleError, DroppedGradientError, NonLinearError
+
+
+def jit(f):
+    return fx.jit(f, backend="reference")
+
+
+def array(*values):
+    return np.array(values, float)
+
+
+def sine_vjp():
+    """sin whose first derivative is doubled, so that one sees whether the rule is used; the rule calls the function itself."""
+
+    @fx.custom_vjp
+    def s(x):
+        return np.sin(x)
+
+    s.defvjp(lambda x: (s(x), x), lambda x, g: (2.0 * g * np.cos(x),))
+    return s
+
+
+def sine_jvp():
+    @fx.custom_jvp
+    def s(x):
+        return np.sin(x)
+
+    @s.defjvp
+    def rule(primals, tangents):
+        (x,), (t,) = primals, tangents
+        return s(x), 2.0 * np.cos(x) * t
+
+    return s
+
+
+@pytest.mark.parametrize("make", [sine_vjp, sine_jvp])
+def test_the_rule_is_used_by_every_transform_and_order(make):
+    s, x = make(), array(0.3, 1.1)
+    first, second = 2 * np.cos(x), -2 * np.sin(x)
+
+    def total(x):
+        return s(x).sum()
+
+    tree_close(s(x), np.sin(x))
+    for run in (
+        fx.grad(total),
+        jit(fx.grad(total)),
+        fx.grad(jit(total)),
+        fx.grad(fx.checkpoint(total)),
+        fx.vmap(fx.grad(s)),
+        jit(fx.vmap(fx.grad(jit(s)))),
+        fx.grad(lambda x: fx.vmap(s)(x).sum()),
+        fx.grad(lambda x: fx.vmap(fx.vmap(s))(x[None]).sum()),
+        lambda x: fx.vjp(s, x)[1](np.ones(2))[0],
+        lambda x: fx.jvp(s, (x,), (np.ones(2),))[1],
+        lambda x: fx.jvp(fx.vmap(s), (x,), (np.ones(2),))[1],
+        lambda x: fx.vmap(lambda v, t: fx.jvp(s, (v,), (t,))[1])(x, np.ones(2)),
+    ):
+        tree_close(run(x), first)
+    for run in (
+        fx.grad(lambda x: fx.grad(total)(x).sum()),
+        jit(fx.grad(lambda x: fx.grad(total)(x).sum())),
+        fx.vmap(fx.grad(fx.grad(s))),
+        fx.grad(lambda x: fx.vmap(fx.grad(s))(x).sum()),
+        lambda x: fx.jvp(fx.grad(total), (x,), (np.ones(2),))[1],
+        fx.grad(lambda x: fx.jvp(s, (x,), (np.ones(2),))[1].sum()),
+        lambda x: fx.jvp(lambda x: fx.jvp(s, (x,), (np.ones(2),))[1], (x,), (np.ones(2),))[1],
+    ):
+        tree_close(run(x), second)
+
+
+@pytest.mark.parametrize("make", [sine_vjp, sine_jvp])
+def test_a_rule_that_uses_its_own_value_is_differentiated_with_the_rule(make):
+    if make is sine_vjp:
+
+        @fx.custom_vjp
+        def f(x):
+            return np.exp(x)
+
+        f.defvjp(lambda x: ((y := f(x)), y), lambda y, g: (3.0 * g * y,))
+    else:
+
+        @fx.custom_jvp
+        def f(x):
+            return np.exp(x)
+
+        f.defjvp(lambda primals, tangents: ((y := f(*primals)), 3.0 * y * tangents[0]))
+    derivative, value = f, np.exp(0.5)
+    for order in range(1, 4):
+        derivative = fx.grad(derivative)
+        np.testing.assert_allclose(derivative(0.5), 3.0**order * value)
+        np.testing.assert_allclose(jit(derivative)(0.5), 3.0**order * value)
+        np.testing.assert_allclose(fx.vmap(derivative)(array(0.5, 0.5)), 3.0**order * value)
+    np.testing.assert_allclose(fx.grad(lambda x: fx.grad(lambda x: fx.vmap(f)(x).sum())(x).sum())(array(0.5)), 9 * value)
+
+
+def swapping():
+    """Its rule calls it with the arguments exchanged, so that under vmap other operands depend on the lane than outside."""
+
+    @fx.custom_vjp
+    def f(x, y):
+        return np.sin(x) * y * y
+
+    def bwd(residuals, g):
+        x, y, swapped, same = residuals
+        return g * np.cos(x) * y * y + 0.5 * g * swapped, 2 * g * np.sin(x) * y + 0.1 * g * same
+
+    f.defvjp(lambda x, y: (f(x, y), (x, y, f(y, x), f(y, y))), bwd)
+    return f
+
+
+@pytest.mark.parametrize("mapped", [0, 1])
+def test_a_rule_that_calls_itself_with_other_operands_under_vmap(mapped):
+    f, xs, y = swapping(), array(0.2, 0.7, -0.5), np.float64(0.4)
+    in_axes = (0, None) if mapped == 0 else (None, 0)
+
+    def ordered(a, b):
+        return (a, b) if mapped == 0 else (b, a)
+
+    def by_vmap(xs, y):
+        return fx.vmap(f, in_axes)(*ordered(xs, y)).sum()
+
+    def by_loop(xs, y):
+        return sum(f(*ordered(xs[i], y)) for i in range(3))
+
+    def second(f, first, then):
+        return fx.grad(lambda *args: np.sum(fx.grad(f, first)(*args)), then)
+
+    for first in (0, 1):
+        tree_close(fx.grad(by_vmap, first)(xs, y), fx.grad(by_loop, first)(xs, y))
+        for then in (0, 1):
+            expected = second(by_loop, first, then)(xs, y)
+            tree_close(second(by_vmap, first, then)(xs, y), expected)
+            tree_close(jit(second(by_vmap, first, then))(xs, y), expected)
+
+
+def test_a_derivative_inside_its_own_rule_is_refused():
+    @fx.custom_vjp
+    def f(x):
+        return np.sin(x)
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (g * fx.grad(f)(x),))
+    with pytest.raises(CustomRuleError, match="inside its own custom rule"):
+        fx.grad(f)(1.0)
+
+
+def test_arguments_in_containers_static_ones_and_integers():
+    @fx.custom_vjp
+    def f(p, n, mode):
+        return {"out": p["w"] * p["x"] * n if mode == "mul" else p["w"], "n": n}
+
+    def fwd(p, n, mode):
+        return f(p, n, mode), (p, n)
+
+    def bwd(residuals, ct):
+        p, n = residuals
+        return {"w": ct["out"] * p["x"] * n * 10, "x": ct["out"] * 0.0}, None, None
+
+    f.defvjp(fwd, bwd)
+    p = {"w": array(1, 2), "x": array(3, 4)}
+    for run in (lambda g: g, jit):
+        got = run(fx.grad(lambda p: f(p, np.int64(2), "mul")["out"].sum()))(p)
+        tree_close(got, {"w": array(60, 80), "x": array(0, 0)})
+    tree_close(f(p, 2, "mul"), {"out": array(6, 16), "n": 2})
+
+
+def test_none_cotangents_and_broadcast_scalars():
+    @fx.custom_vjp
+    def f(x, y):
+        return (x * y).sum()
+
+    f.defvjp(lambda x, y: (f(x, y), None), lambda r, g: (None, 7.0))
+    x, y = array(1, 2), array(3, 4)
+    tree_close(fx.grad(f, (0, 1))(x, y), (array(0, 0), array(7, 7)))
+    single = np.ones(2, np.float32)
+    assert fx.grad(f, 1)(x, single).dtype == np.float32
+
+
+def test_what_a_rule_closes_over():
+    k = array(2, 3)
+
+    def outer(x, scale):
+        @fx.custom_vjp
+        def f(x):
+            return x * k * scale
+
+        f.defvjp(lambda x: (f(x), None), lambda r, g: (g * k * scale * 10,))
+        return f(x).sum()
+
+    x = array(1, 1)
+    tree_close(fx.grad(outer)(x, 2.0), array(40, 60))
+    tree_close(jit(fx.grad(outer))(x, 2.0), array(40, 60))
+    tree_close(fx.vmap(fx.grad(outer), in_axes=(None, 0))(x, array(1, 2)), np.array([[20.0, 30.0], [40.0, 60.0]]))
+    with pytest.raises(CustomRuleError, match="closes over a value that is being differentiated"):
+        fx.grad(outer, 1)(x, 2.0)
+    g = jit(fx.grad(outer))
+    tree_close(g(x, 2.0), array(40, 60))
+    k[:] = 1.0
+    tree_close(g(x, 2.0), array(20, 20))  # a captured array is read at every call
+
+
+def test_python_values_that_a_rule_reads_may_change_between_calls():
+    factor = 1.0
+
+    @fx.custom_vjp
+    def f(x):
+        return x
+
+    f.defvjp(lambda x: (x, None), lambda r, g: (g * factor,))
+    assert fx.grad(f)(1.0) == 1.0
+    factor = 5.0
+    assert fx.grad(f)(1.0) == 5.0
+    assert fx.vjp(f, 1.0)[1](1.0) == (5.0,)
+
+
+def test_rules_see_known_values():
+    @fx.custom_vjp
+    def f(x):
+        return x * 2 if x > 0 else x * 3
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (g * 20 if x > 0 else g * 30,))
+    assert fx.grad(f)(1.0) == 20.0 and fx.grad(f)(-1.0) == 30.0 and fx.grad(f)(1.0) == 20.0
+    assert fx.grad(lambda x: f(x) + f(-x))(1.0) == 20.0 - 30.0
+    assert jit(fx.grad(f))(-1.0) == 30.0  # a Python scalar specializes
+    with pytest.raises(ConcretizationError):
+        jit(fx.grad(f))(np.float64(1.0))
+    with pytest.raises(ConcretizationError):
+        fx.vmap(f)(array(1, 2))
+
+    @fx.custom_vjp
+    def h(x):
+        return float(x)
+
+    h.defvjp(lambda x: (h(x), None), lambda r, g: (g,))
+    with pytest.raises(DroppedGradientError):
+        fx.grad(h)(1.0)
+
+
+def test_forward_mode_needs_a_backward_rule_that_is_linear():
+    @fx.custom_vjp
+    def clipped(x):
+        return x * 1.0
+
+    clipped.defvjp(lambda x: (clipped(x), None), lambda r, g: (np.clip(g, -1.0, 1.0),))
+    assert fx.grad(lambda x: 5 * clipped(x))(2.0) == 1.0
+    with pytest.raises(NonLinearError, match="linear") as caught:
+        fx.jvp(clipped, (1.0,), (1.0,))
+    assert "'max'" in str(caught.value) or "'min'" in str(caught.value)
+    assert "test_custom_rules.py" in str(caught.value)
+
+
+def test_methods_and_several_results():
+    class Scaled:
+        factor = 3.0
+
+        @fx.custom_vjp
+        def apply(self, x):
+            return x * self.factor, x
+
+    Scaled.apply.defvjp(lambda self, x: (self.apply(x), x), lambda r, g: (None, g[0] * 30 + g[1]))
+    fx.tree.dataclass(Scaled)
+    a, b = Scaled().apply(2.0)
+    assert (a, b) == (6.0, 2.0)
+    assert fx.grad(lambda x: Scaled().apply(x)[0])(2.0) == 30.0
+    assert fx.grad(lambda x: sum(Scaled().apply(x)))(2.0) == 31.0
+
+
+ERRORS = {
+    "no rule": (lambda f: None, "before its rule was set"),
+    "fwd without residuals": (lambda f: f.defvjp(lambda x: x, lambda r, g: (g,)), "return out, residuals"),
+    "too many cotangents": (lambda f: f.defvjp(lambda x: (x, None), lambda r, g: (g, g)), "2 cotangents for 1"),
+    "cotangent of another shape": (lambda f: f.defvjp(lambda x: (x, None), lambda r, g: (np.ones(3),)), r"\(3,\)"),
+    "container cotangent": (lambda f: f.defvjp(lambda x: (x, None), lambda r, g: ({"a": g, "b": g},)), "structure"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_rules_that_do_not_fit_are_refused(name):
+    define, message = ERRORS[name]
+
+    @fx.custom_vjp
+    def f(x):
+        return x * 1.0
+
+    define(f)
+    with pytest.raises(CustomRuleError, match=message) as caught:
+        fx.grad(lambda x: f(x).sum())(array(1, 2))
+    assert "test_custom_rules.py" in str(caught.value) and len(str(caught.value).splitlines()) <= 15
+    tree_close(f(array(1, 2)), array(1, 2))
+
+
+def test_a_rule_for_a_function_that_writes_is_refused():
+    @fx.custom_vjp
+    def f(x):
+        x += 1
+        return x.sum()
+
+    f.defvjp(lambda x: (f(x), None), lambda r, g: (g,))
+    x = array(1, 2)
+    with pytest.raises(CustomRuleError, match="writes to its arguments"):
+        fx.grad(f)(x)
+    assert x.tolist() == [1, 2]
+
+
+def test_the_same_rule_for_several_types_and_calls():
+    s = sine_vjp()
+
+    def loss(x, y):
+        return s(x).sum() + s(y).sum() + s(s(x)).sum() + s(x.reshape(1, -1)).sum()
+
+    x, y = array(0.3, 0.2), np.float64(0.7)
+    gx, gy = fx.grad(loss, (0, 1))(x, y)
+    tree_close(gy, 2 * np.cos(y))
+    tree_close(gx, 2 * np.cos(x) * (2 + 2 * np.cos(np.sin(x))))
+    tree_close(jit(fx.grad(loss, (0, 1)))(x, y), (gx, gy))
