@@ -40,6 +40,8 @@ class Primitive:
       recompute: "cheap", "costly" or "never", for the partitioner.
       views: the result can be a view of operand 0.
       effect: must be kept and kept in order.
+      checks(ins, **params): what running it verifies, as a hashable key (None: it cannot fail). An equation without use is kept for its
+        check, unless another one checks the same.
       flops(*avals, **params): floating-point operations.
     """
 
@@ -58,6 +60,7 @@ class Primitive:
     recompute: str = "cheap"
     views: bool = False
     effect: bool = False
+    checks: Callable[..., Any] = field(default=lambda ins, **params: None)
     differentiable: bool = True
     multiple: bool = False
     flops: Callable[..., int] = field(default=lambda *avals, **params: avals[0].nbytes_hint // avals[0].dtype.itemsize if avals else 0)

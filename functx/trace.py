@@ -117,7 +117,7 @@ class Tracer:
         Only operations that read no element may be applied to it.
         """
         if self.parent is None:
-            self.stage.note_layout(self)
+            self.stage.layout_used.add(id(self))  # the layout of an input plays a part
         if self._shadow is None:
             self._shadow = dataless(self.aval.shape, self.aval.dtype)
         elif callable(self._shadow):
@@ -282,10 +282,6 @@ class Trace:
         out.seen = -1
         return out
 
-    def note_layout(self, tracer: Tracer) -> None:
-        """Remember that the memory layout of an input played a part."""
-        self.layout_used.add(id(tracer))
-
     def inline(self, graph: Graph, atoms: Sequence[Atom], known: Mapping[Var, Any] | None = None) -> list[Atom]:
         """Record a copy of ``graph``; values known for its variables stay known, so that nothing is computed twice."""
         start = len(self.builder.eqns)
@@ -311,18 +307,9 @@ class Trace:
         return self._producer.get(var)
 
     @property
-    def writes(self) -> bool:
-        """Whether the function wrote to any input."""
-        return any(slot.written for slot in self.inputs)
-
-    @property
     def eqns(self) -> list[Eqn]:
         """The equations recorded so far."""
         return self.builder.eqns
-
-    def is_tracing_rule(self, rule: Any) -> bool:
-        """Whether this trace or an enclosing one is tracing the given custom rule."""
-        return self.rule == rule or (self.parent is not None and self.parent.is_tracing_rule(rule))
 
     def input_slots(self) -> list[Input]:
         """The inputs as slots of a graph."""

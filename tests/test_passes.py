@@ -251,3 +251,22 @@ def test_literals_differ_by_dtype_and_bits():
     assert len(set(one)) == 4
     assert Literal(0.0) != Literal(-0.0)
     assert Literal(float("nan")) == Literal(float("nan"))
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpp"])
+def test_an_index_that_is_out_of_range_raises_though_its_result_is_not_used(backend):
+    def f(x, i):
+        x[i]
+        return x * 2
+
+    g = fx.jit(f, backend=backend)
+    np.testing.assert_array_equal(g(np.ones(3), np.array([0, 2])), 2 * np.ones(3))
+    with pytest.raises(IndexError, match="index 5 is out of bounds for axis 0 with size 3"):
+        g(np.ones(3), np.array([0, 5]))
+
+
+def test_a_check_that_another_equation_makes_is_not_kept():
+    i = np.array([0, 2])
+    graph = optimize(fx.make_ir(fx.grad(lambda x, i: x[i].sum()))(np.ones(3), i))
+    assert names(graph).count("gather") == 0
+    assert names(graph).count("scatter_add") == 1

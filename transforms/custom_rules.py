@@ -67,7 +67,7 @@ class _CustomRule:
         if parent is None:
             return self._f(*args)
         sub = stage_subgraph(self._f, self.kind, args, {}, parent, share=False)
-        if sub.staged.trace.writes:
+        if any(slot.written for slot in sub.staged.trace.inputs):
             raise self._error("writes to its arguments", "a custom rule describes a pure function", "copy what it changes")
         results = [r for r in sub.staged.results if r.aval is not None]
         primal = _Body.of(sub.staged, [sub.staged.graph.outputs[r.value].atom for r in results])
@@ -83,7 +83,7 @@ class _CustomRule:
         leaves = [_leaf_type(v, slot, sub) for v, slot in zip(sub.arguments.leaves, sub.slots, strict=True)]
         key = (self._id, sub.arguments.treedef, tuple(leaves))
         arguments = sum(slot is not None for slot in sub.slots)
-        if parent.is_tracing_rule(key):
+        if _is_tracing(parent, key):
             rule: dict[str, Any] = self._self_rule(sub)
             return {"graph": _aligned(primal, arguments, primal.captured), **rule}, primal.captured
         memo = self._memo.setdefault(outermost(parent), {})
@@ -99,6 +99,11 @@ class _CustomRule:
 
     def _error(self, what: str, why: str = "", fix: str = "") -> CustomRuleError:
         return CustomRuleError(f"{function_source(self._f)}, which has a {self.kind} rule, {what}", where=where(), why=why, fix=fix)
+
+
+def _is_tracing(trace: Trace | None, rule: Any) -> bool:
+    """Whether a trace or one that encloses it is tracing the given rule."""
+    return trace is not None and (trace.rule == rule or _is_tracing(trace.parent, rule))
 
 
 def _leaf_type(value: Any, slot: int | None, sub: SubGraph) -> Any:

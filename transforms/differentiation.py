@@ -79,15 +79,19 @@ def _is_python_int(aval: AbstractArray) -> bool:
 
 
 def has_derivative(value: Any) -> bool:
-    """Whether a leaf can be differentiated: floats, complex numbers, and Python ints (as floats)."""
-    if not is_traced_leaf(value):
-        return False
-    aval = type_of(value)
-    return is_inexact(aval.dtype) or _is_python_int(aval)
+    """Whether a leaf can be differentiated as it is: floats and complex numbers."""
+    return is_traced_leaf(value) and is_inexact(type_of(value).dtype)
+
+
+def counts_as_float(value: Any) -> bool:
+    """Whether a leaf that the caller names itself can be differentiated: a Python int, too, is then the float it equals."""
+    return has_derivative(value) or (is_traced_leaf(value) and _is_python_int(type_of(value)))
 
 
 def wanted_leaves(arguments: Arguments, argnums: Sequence[int]) -> set[int]:
-    """The leaves to differentiate. An argument that is itself an integer array is refused; integer leaves of a container are left out."""
+    """The leaves to differentiate. A Python int that is itself an argument counts as the float it equals, an integer array is refused;
+    integer leaves of a container are left out, so that they still work as ints inside.
+    """
     wanted: set[int] = set()
     for argnum in argnums:
         span = arguments.spans[argnum]
@@ -96,6 +100,9 @@ def wanted_leaves(arguments: Arguments, argnums: Sequence[int]) -> set[int]:
         alone = len(span) == 1 and arguments.positional_tree(argnum).is_leaf()
         if alone and not chosen:
             value = arguments.leaves[span[0]]
+            if counts_as_float(value):
+                wanted.add(span[0])
+                continue
             what = f"has dtype {type_of(value).dtype}" if is_traced_leaf(value) else f"is a {type(value).__name__}"
             raise IntegerGradientError(
                 f"a gradient was asked with respect to argument {argnum} ({arguments.labels[span[0]]}), which {what}",

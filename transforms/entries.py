@@ -163,5 +163,5 @@ def make_entry(
         for i, slot in enumerate(staged.trace.inputs)
         if id(slot.handle) in staged.trace.layout_used and i in leaf_of_slot and slot.handle.kind is Kind.ARRAY
     )
-    predicates = Predicates(tuple(specialized.items()), layouts, pattern if aliased or staged.trace.writes else None, written)
+    predicates = Predicates(tuple(specialized.items()), layouts, pattern if aliased or written else None, written)
     return Entry(graph, staged.graph, staged.results, staged.out_tree, predicates, sources)

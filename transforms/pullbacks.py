@@ -15,7 +15,7 @@ from functx.source import function_source
 from functx.trace import Trace, Tracer, current_trace, where
 from functx.transforms.arguments import flatten_arguments
 from functx.transforms.boundary import deliver, execute, input_values, translate, wrap
-from functx.transforms.differentiation import gradient_tree, has_derivative, joint_graph_of, stage_differentiated, type_of
+from functx.transforms.differentiation import counts_as_float, gradient_tree, has_derivative, joint_graph_of, stage_differentiated, type_of
 from functx.transforms.forward import emit_jvp
 from functx.transforms.interpreter import INTERPRETER
 from functx.transforms.split import split_joint
@@ -115,7 +115,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         raise StructureError("jvp takes a tuple of primals and a tuple of as many tangents", where=where(), fix="jvp(f, (x,), (dx,))")
     arguments = flatten_arguments(f, tuple(primals), {})
     directions = _direction_leaves(primals, tangents)
-    wanted = {i for i, (v, t) in enumerate(zip_strict(arguments.leaves, directions)) if t is not None and has_derivative(v)}
+    wanted = {i for i, (v, t) in enumerate(zip_strict(arguments.leaves, directions)) if t is not None and counts_as_float(v)}
     d = stage_differentiated(f, "jvp", arguments, wanted)
     parent, graph = d.parent, d.staged.graph
     moving = {d.slots[i]: _fitting(directions[i], d.staged.trace.inputs[d.slots[i]].var, "tangent") for i in sorted(wanted)}

@@ -19,15 +19,29 @@ MAX_FOLDED_BYTES = 4096
 
 
 def dead_code(graph: Graph) -> Graph:
-    """Drop equations whose results nobody reads; effects stay."""
+    """Drop equations whose results nobody reads; effects stay, and so does what may fail where nothing else checks the same."""
     live: set[Atom] = set(graph.out_atoms)
-    kept: list[Eqn] = []
-    for eqn in reversed(graph.eqns):
+    checked = {key for eqn in _live(graph.eqns, live) if (key := eqn.primitive.checks(eqn.inputs, **eqn.params)) is not None}
+    unchecked = {}
+    for eqn in graph.eqns:
+        key = eqn.primitive.checks(eqn.inputs, **eqn.params)
+        if key is not None and key not in checked:
+            unchecked.setdefault(key, eqn)
+    for eqn in unchecked.values():
+        live.update(eqn.outputs)
+    kept = _live(graph.eqns, live)
+    consts = tuple((v, a) for v, a in graph.consts if v in live)
+    return graph.replace(eqns=tuple(reversed(kept)), consts=consts)
+
+
+def _live(eqns: Sequence[Eqn], live: set[Atom]) -> list[Eqn]:
+    """The equations that compute what is in ``live``, last first; adds what they read to it."""
+    kept = []
+    for eqn in reversed(eqns):
         if eqn.primitive.effect or not live.isdisjoint(eqn.outputs):
             live.update(eqn.inputs)
             kept.append(eqn)
-    consts = tuple((v, a) for v, a in graph.consts if v in live)
-    return graph.replace(eqns=tuple(reversed(kept)), consts=consts)
+    return kept
 
 
 def common_subexpressions(graph: Graph) -> Graph:

@@ -142,6 +142,7 @@ convert = elementwise(
     result=lambda x, *, dtype, checked: dtype,
     linear=(0,),
     transpose={0: lambda b, ct, x, **_: b.convert(ct, dtype=x.aval.dtype, checked=False) if is_inexact(x.aval.dtype) else None},
+    checks=lambda ins, *, dtype, checked: (ins[0], dtype) if checked else None,
 )
 
 # The identity, with derivative zero.

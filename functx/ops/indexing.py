@@ -56,6 +56,11 @@ def _to_front(rank: int, axis: int) -> tuple[int, ...]:
     return (axis, *(i for i in range(rank) if i != axis))
 
 
+def _checked_indices(places: int) -> Any:
+    """What a gather or scatter checks: its indices, the operands after the first ``places``, against the sizes of the indexed axes."""
+    return lambda ins, *, axes: (tuple(ins[places:]), tuple(ins[0].aval.shape[a] for a in axes))
+
+
 def _gather_batch(b: Emitter, ins: Sequence[Atom], batched: Sequence[bool], size: Any, *, axes: Any) -> Any:
     x, *indices = ins
     shifted = tuple(a + 1 for a in axes) if batched[0] else axes
@@ -75,6 +80,7 @@ gather = linear(
     {0: lambda b, ct, x, *indices, axes: b.scatter_add(b.zeros_like(x), ct, *indices, axes=axes)},
     _gather_batch,
     family="indexing",
+    checks=_checked_indices(1),
 )
 
 
@@ -114,6 +120,7 @@ scatter_add = linear(
     _scatter_batch("scatter_add"),
     operands=(0, 1),
     family="indexing",
+    checks=_checked_indices(2),
     flops=lambda x, updates, *indices, axes: shapes.size_hint(updates.shape),
 )
 
@@ -151,4 +158,5 @@ scatter_set = linear(
     _scatter_batch("scatter_set"),
     operands=(0, 1),
     family="indexing",
+    checks=_checked_indices(2),
 )
