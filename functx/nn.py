@@ -28,13 +28,19 @@ def sigmoid(x: Any) -> Any:
     array([0.5])
     """
     if not isinstance(x, Tracer):
-        return elementwise.logistic.impl(np.asarray(x))[()]
+        array = np.asarray(x)
+        return elementwise.logistic.impl(array.astype(_float_dtype(array.dtype)))[()]
     (h,) = promote.handles([x])
     trace = current_trace()
-    dtype = np.exp.resolve_dtypes((promote.loop_dtype(h), None))[-1] if not h.aval.weak else h.aval.dtype
+    dtype = _float_dtype(h.aval.dtype)
     b = trace.emit
     atom = b.logistic(promote.convert(b, h, dtype))
     return trace.tracer(atom, promote.result_kind([h], h.aval.shape), promote.k_order([h], h.aval.shape, dtype))
+
+
+def _float_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype in which NumPy computes exp."""
+    return np.exp.resolve_dtypes((dtype, None))[-1]
 
 
 def logsumexp(x: Any, axis: Any = -1, keepdims: bool = False) -> Any:

@@ -154,6 +154,9 @@ class Body:
                 wanted += [i for i in buffered if not self.inner[i]]
             segments.append(self._reach(wanted, p, by_id, buffered))
         fills = {i for i in buffered if not self.inner[i]}
+        for e in self.blocked:  # before the stores of the segments, which may take over this memory
+            if memory := self._in_place(e):
+                self.block_effect(e, [self._pointer(n, first) for n in memory], first, f"{end} - {first}")
         for i in sorted(buffered | {n.id for n in inner if is_math(n)}):
             self.w.line(f"alignas(64) {stored(by_id[i].dtype)} t{i}[{BLOCK}];")
         for p, nodes in enumerate(reversed(segments)):
@@ -165,8 +168,8 @@ class Body:
                 if is_math(node) and self.phase[node.id] == p:
                     self.w.line(math_call(node, [f"t{a.id}" for a in node.args], f"t{node.id}", f"{end} - {first}"))
         for e in self.blocked:
-            pointers = [self._pointer(n, first) for n in self._in_place(e)] or [f"t{e.value.id}"]
-            self.block_effect(e, pointers, first, f"{end} - {first}")
+            if not self._in_place(e):
+                self.block_effect(e, [f"t{e.value.id}"], first, f"{end} - {first}")
 
     def _effect_nodes(self, effect: Effect) -> list[int]:
         extra = [s.node.id for a in affines_of(effect) for s in a.opaque() if isinstance(s, Dynamic)]

@@ -26,6 +26,8 @@ def _accepting_lists(f: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return f(*(_promote.handles([a])[0] if _promote.contains_tracer(a) and isinstance(a, (list, tuple)) else a for a in args), **kwargs)
 
+    if isinstance(f, _np.ufunc):  # np.add.reduce, np.add.at
+        call.__dict__.update((member, getattr(f, member)) for member in dir(f) if not member.startswith("_"))
     return call
 
 

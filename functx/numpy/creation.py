@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +34,7 @@ def _constructor(build: Callable[..., Any]) -> Callable[..., Any]:
 
 def _shape(shape: Any) -> shapes.Shape:
     dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    out = tuple(d if isinstance(d, shapes.Dim) else d.__index__() for d in dims)
+    out = tuple(d if isinstance(d, shapes.Dim) else operator.index(d) for d in dims)
     if any(isinstance(d, int) and d < 0 for d in out):
         raise ValueError("negative dimensions are not allowed")
     return out

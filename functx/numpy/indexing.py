@@ -8,6 +8,7 @@ compiled code.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,14 @@ class Advanced:
 
 
 @dataclass(frozen=True)
+class MaskPlaces:
+    """Where a mask holds, along one of its axes, of length ``size``."""
+
+    handle: Tracer
+    size: int
+
+
+@dataclass(frozen=True)
 class Index:
     """An index worked out for one shape.
 
@@ -56,8 +65,13 @@ class Index:
 
     @property
     def is_view(self) -> bool:
-        """Whether NumPy gives a view: no index arrays (traced single integers are basic)."""
+        """Whether it selects one region: no index arrays but 0-d ones (traced single integers are basic)."""
         return all(a.handle.aval.ndim == 0 for a in self.advanced)
+
+    @property
+    def copies(self) -> bool:
+        """Whether reading gives a copy even so: NumPy makes one where an integer is a 0-d array."""
+        return any(a.handle.kind is Kind.ARRAY for a in self.advanced)
 
 
 def parse(h: Tracer, key: Any) -> Index:
@@ -66,8 +80,10 @@ def parse(h: Tracer, key: Any) -> Index:
     shape = h.aval.shape
     starts, sizes, steps = [0] * len(shape), list(shape), [1] * len(shape)
     dropped, advanced, layout, axis = [], [], [], 0
-    mixed = any(isinstance(e, Tracer) and e.aval.ndim for e in entries)
+    mixed = any(isinstance(e, MaskPlaces) or (isinstance(e, Tracer) and e.aval.ndim) for e in entries)
     for position, entry in enumerate(entries):
+        if entry is Ellipsis:
+            continue
         if entry is None:
             layout.append(None)
             continue
@@ -82,7 +98,7 @@ def parse(h: Tracer, key: Any) -> Index:
                 starts[axis], sizes[axis] = index, 1
                 dropped.append(axis)
         else:
-            advanced.append(Advanced(axis, entry, position))
+            advanced.append(Advanced(axis, _places(entry, axis, shape[axis]), position))
         axis += 1
     element = len(entries) == len(shape) and not (key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key)))
     element = element and all(isinstance(e, int) or (isinstance(e, Tracer) and e.aval.ndim == 0) for e in entries)
@@ -102,7 +118,9 @@ def _expand(h: Tracer, key: tuple[Any, ...]) -> list[Any]:
         raise IndexError("an index can only have a single ellipsis ('...')")
     fill = [slice(None)] * (rank - used)
     place = next((i for i, e in enumerate(entries) if e is Ellipsis), None)
-    return entries + fill if place is None else entries[:place] + fill + entries[place + 1 :]
+    if place is None:
+        return entries + fill
+    return entries[:place] + (fill or [Ellipsis]) + entries[place + 1 :]  # an Ellipsis for no axes still separates index arrays
 
 
 def _entry(k: Any) -> list[Any]:
@@ -122,16 +140,28 @@ def _entry(k: Any) -> list[Any]:
     if isinstance(k, np.ndarray) and k.dtype != BOOL:
         return _traced_entry(current_trace().handle(k))
     array = np.asarray(k)
-    return _constant_entry(array if array.size else array.astype(INT64))
+    return _constant_entry(array if array.size or array is k else array.astype(INT64))  # [] is a list of no integers
 
 
-def _constant_entry(array: np.ndarray) -> list[Tracer]:
+def _places(entry: Tracer | MaskPlaces, axis: int, size: Any) -> Tracer:
+    if isinstance(entry, Tracer):
+        return entry
+    if entry.size not in (0, size):  # NumPy lets an empty mask select nothing of any axis
+        raise IndexError(
+            f"boolean index did not match indexed array along axis {axis}; size of axis is {size} but size of corresponding boolean axis "
+            f"is {entry.size}"
+        )
+    return entry.handle
+
+
+def _constant_entry(array: np.ndarray) -> list[Tracer | MaskPlaces]:
     """Index arrays that nobody else can change: a list, or the places where a mask holds."""
     trace = current_trace()
     if array.dtype.kind not in "biu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
-    places = array.nonzero() if array.dtype == BOOL else [array.astype(INT64)]
-    return [trace.tracer(trace.builder.const(i)) for i in places]
+    if array.dtype != BOOL:
+        return [trace.tracer(trace.builder.const(array.astype(INT64)))]
+    return [MaskPlaces(trace.tracer(trace.builder.const(i)), n) for i, n in zip(array.nonzero(), array.shape, strict=True)]
 
 
 def _traced_entry(h: Tracer) -> list[Any]:
@@ -152,16 +182,16 @@ def _traced_entry(h: Tracer) -> list[Any]:
 
 
 def _as_int64(h: Tracer) -> Tracer:
-    if h.aval.dtype == INT64 and h.kind is Kind.ARRAY:
+    if h.aval.dtype == INT64:
         return h
     trace = current_trace()
-    return trace.tracer(promote.convert(trace.emit, h, INT64))
+    return trace.tracer(promote.convert(trace.emit, h, INT64), h.kind)
 
 
 def _slice(entry: slice, size: Any) -> tuple[Any, Any, int]:
     if entry == slice(None):
         return 0, size, 1
-    start, stop, step = (None if v is None else v.__index__() for v in (entry.start, entry.stop, entry.step))
+    start, stop, step = (None if v is None else operator.index(v) for v in (entry.start, entry.stop, entry.step))
     start, stop, step = slice(start, stop, step).indices(size)
     n = len(range(start, stop, step))
     return (start, n, step) if n else (0, 0, 1)
@@ -182,12 +212,15 @@ def getitem(a: Any, key: Any) -> Tracer:
     if h.kind is not Kind.ARRAY:
         if key == () and h.kind is Kind.SCALAR:
             return h
+        if h.kind is Kind.SCALAR and all(k is None or k is Ellipsis for k in (key if isinstance(key, tuple) else (key,))):
+            return getitem(current_trace().tracer(h.atom), key)  # an array of its own
         raise IndexError("invalid index to scalar variable.") if h.kind is Kind.SCALAR else TypeError("'float' object is not subscriptable")
     index = parse(h, key)
     _check_known(h, index)
     if index.is_view:
         out = basic_view(h, index)
-        return current_trace().tracer(out.atom, Kind.SCALAR) if index.element else out
+        owned = index.element or index.copies
+        return current_trace().tracer(out.atom, Kind.SCALAR if index.element else Kind.ARRAY) if owned else out
     base, axes, atoms = _advanced_target(h, index)
     b = current_trace().emit
     gathered = b.gather(base.atom, *atoms, axes=axes)
@@ -227,7 +260,10 @@ def _reshaped(view: Tracer, index: Index, gone: tuple[int, ...] = ()) -> Tracer:
 def _advanced_target(h: Tracer, index: Index) -> tuple[Tracer, tuple[int, ...], list[Atom]]:
     """The view that the basic part gives (new axes in place), the axes that are gathered, and the indices of one shape."""
     axes = tuple(index.layout.index(a.axis) for a in index.advanced)
-    shape = promote.broadcast_shapes([a.handle for a in index.advanced])
+    try:
+        shape = shapes.broadcast(*(a.handle.aval.shape for a in index.advanced))
+    except shapes.ShapeError as error:
+        raise IndexError(f"shape mismatch: indexing arrays: {error.what}") from None
     b = current_trace().emit
     return _reshaped(_region(h, index), index), axes, [promote.broadcast(b, a.handle.atom, shape) for a in index.advanced]
 
@@ -237,7 +273,7 @@ def _placement(index: Index, base: Tracer, atoms: Sequence[Atom]) -> tuple[int, 
     positions = [a.position for a in index.advanced]
     if positions != list(range(positions[0], positions[0] + len(positions))):
         return None
-    before, n = positions[0], atoms[0].aval.ndim
+    before, n = index.layout.index(index.advanced[0].axis), atoms[0].aval.ndim
     if before == 0 or n == 0:
         return None
     rank = n + base.aval.ndim - len(index.advanced)
@@ -247,6 +283,8 @@ def _placement(index: Index, base: Tracer, atoms: Sequence[Atom]) -> tuple[int, 
 def _check_known(h: Tracer, index: Index) -> None:
     """Constant index arrays are checked while tracing."""
     trace = current_trace()
+    if any(0 in a.handle.aval.shape for a in index.advanced):
+        return  # nothing is selected: NumPy looks at no index
     for a in index.advanced:
         array = trace.builder.consts.get(a.handle._atom)
         slot = trace.input_of(a.handle._atom) if array is None else None
@@ -268,6 +306,8 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
     check_writeable(h)
     index = parse(h, key)
     _check_known(h, index)
+    if index.element and np.ndim(value):
+        raise ValueError("setting an array element with a sequence.")
     if index.is_view:
         view = basic_view(h, index)
         if isinstance(value, Tracer) and same_place(view, current_trace().lift(value)):

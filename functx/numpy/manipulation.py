@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from functx.mutation import make_view
 from functx.numpy import promote
 from functx.numpy.ufuncs import store
 from functx.ops import movement
-from functx.trace import Tracer, current_trace, where
+from functx.trace import Tracer, current_trace, dataless, where
 
 
 def _handle(a: Any) -> Tracer:
@@ -64,7 +65,7 @@ def _can_view(h: Tracer, shape: shapes.Shape) -> bool:
 
 def _resolve_shape(old: shapes.Shape, new: Any) -> shapes.Shape:
     """The target of a reshape with -1 worked out."""
-    dims = [d.__index__() if not isinstance(d, shapes.Dim) else d for d in (new if isinstance(new, (tuple, list)) else (new,))]
+    dims = [operator.index(d) if not isinstance(d, shapes.Dim) else d for d in (new if isinstance(new, (tuple, list)) else (new,))]
     if dims.count(-1) > 1:
         raise ValueError("can only specify one unknown dimension")
     if -1 in dims:
@@ -79,8 +80,10 @@ def _resolve_shape(old: shapes.Shape, new: Any) -> shapes.Shape:
 
 
 def ravel(a: Any, order: str = "C") -> Tracer:
-    """np.ravel: a flat view, or a copy where the layout forbids it."""
-    return reshape(a, -1, order)
+    """np.ravel: a flat view of an array in C order, else a copy (also where a reshape would find a strided view)."""
+    h = _handle(a)
+    fresh = h.kind is not Kind.ARRAY or promote.known_c_order(h)
+    return reshape(h, -1, order, copy=None if fresh or h.shadow.flags.c_contiguous else True)
 
 
 def flatten(a: Any, order: str = "C") -> Tracer:
@@ -133,6 +136,8 @@ def squeeze(a: Any, axis: Any = None) -> Tracer:
     axes = tuple(i for i, d in enumerate(shape) if d == 1) if axis is None else shapes.canonical_axes(axis, len(shape))
     if any(shape[i] != 1 for i in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    if axis is None and not axes:
+        return h  # NumPy gives the array itself
     return _reshape_view(h, shapes.delete(shape, axes))
 
 
@@ -171,6 +176,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     operands = promote.handles(list(arrays))
     if not operands:
         raise ValueError("need at least one array to concatenate")
+    result = np.dtype(dtype) if dtype else np.result_type(*map(promote.representative, operands))
     if axis is None:
         operands, axis = [ravel(h) for h in operands], 0
     rank = operands[0].aval.ndim
@@ -179,12 +185,12 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     if any(h.aval.ndim != rank for h in operands):
         raise ValueError("all the input arrays must have same number of dimensions: " + ", ".join(promote.describe(h) for h in operands))
     axis = shapes.canonical_axis(axis, rank)
-    result = np.dtype(dtype) if dtype else np.result_type(*map(promote.representative, operands))
     b = current_trace().emit
     atom = b.concatenate(*(promote.convert(b, h, result) for h in operands), axis=axis)
     if out is not None:
         return store(np.add, [result, result], result, atom, out, casting)
-    return current_trace().tracer(atom)
+    layout = promote.k_order_of(operands, lambda: [np.abs(h.shadow.strides) for h in operands], atom.aval.shape, result)
+    return current_trace().tracer(atom, Kind.ARRAY, layout)
 
 
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
@@ -249,6 +255,8 @@ def tile(A: Any, reps: Any) -> Tracer:
     """np.tile."""
     h = _handle(A)
     reps = tuple(reps) if isinstance(reps, (tuple, list)) else (reps,)
+    if all(r == 1 for r in reps) and len(reps) <= h.aval.ndim:
+        return copy(h)  # in the same order in memory
     rank = max(h.aval.ndim, len(reps))
     shape = (1,) * (rank - h.aval.ndim) + h.aval.shape
     reps = (1,) * (rank - len(reps)) + reps
@@ -289,7 +297,13 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
     low, high = (tuple(int(n) for n in side) for side in widths.T)
     if any(n < 0 for n in (*low, *high)):
         raise ValueError("index can't contain negative values")
-    return current_trace().tracer(b.pad(h.atom, promote.convert(b, value, h.aval.dtype), low=low, high=high))
+    atom = b.pad(h.atom, promote.convert(b, value, h.aval.dtype), low=low, high=high)
+    return current_trace().tracer(atom, Kind.ARRAY, None if promote.known_c_order(h) else lambda: _padded_layout(h, atom.aval.shape))
+
+
+def _padded_layout(h: Tracer, shape: shapes.Shape) -> np.ndarray:
+    """np.pad keeps Fortran order, and gives C order otherwise."""
+    return dataless(shape[::-1], h.aval.dtype).T if h.shadow.flags.fnc else dataless(shape, h.aval.dtype)
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tracer]:

@@ -80,6 +80,8 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
             f"shapes {shapes.show(x.aval.shape)} and {shapes.show(y.aval.shape)} not aligned: {x.aval.shape[-1]} (dim {x.aval.ndim - 1}) "
             f"!= {y.aval.shape[last]} (dim {last})"
         )
+    if out is not None and out.dtype != dtype:
+        raise ValueError("output array is not acceptable (must have the right datatype, number of dimensions, and be a C-Array)")
     product = contract(x, y, ((x.aval.ndim - 1,), (last,)))
     return product if out is None else store(np.add, [dtype, dtype], dtype, product.atom, out, "no")
 

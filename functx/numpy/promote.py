@@ -65,7 +65,7 @@ def stack_nested(trace: Trace, value: Any) -> Tracer:
     if len({item.aval.shape for item in items}) > 1:
         listed = ", ".join(shapes.show(item.aval.shape) for item in items)
         raise ValueError(f"setting an array element with a sequence: the items have different shapes ({listed})")
-    dtype = np.result_type(*map(representative, items))
+    dtype = np.result_type(*(item.aval.dtype for item in items))  # in a list Python scalars are not weak
     b = trace.emit
     atoms = [b.reshape(convert(b, i, dtype), shape=(1, *i.aval.shape)) for i in items]
     return trace.tracer(b.concatenate(*atoms, axis=0))
@@ -129,12 +129,19 @@ def result_kind(operands: Sequence[Tracer], shape: shapes.Shape) -> Kind:
 
 def k_order(operands: Sequence[Tracer], shape: shapes.Shape, dtype: np.dtype) -> Callable[[], np.ndarray] | None:
     """The layout that NumPy gives a fresh elementwise result, worked out when somebody asks. None: C order."""
-    full = [h for h in operands if h.aval.shape == shape and not known_c_order(h)]
-    if len(shape) < 2 or not full:
+    full = [h for h in operands if h.aval.shape == shape]
+    return k_order_of(full, lambda: [h.shadow.strides for h in full], shape, dtype)
+
+
+def k_order_of(
+    operands: Sequence[Tracer], strides: Callable[[], Sequence[Sequence[int]]], shape: shapes.Shape, dtype: np.dtype
+) -> Callable[[], np.ndarray] | None:
+    """The layout of a fresh result whose axes lie in memory as those of the operands do, whose strides along them are given."""
+    if len(shape) < 2 or all(known_c_order(h) for h in operands):
         return None
 
     def shadow() -> np.ndarray:
-        layouts = [h.shadow for h in operands if h.aval.shape == shape]
+        layouts = [dataless(shape, h.aval.dtype, s) for h, s in zip(operands, strides(), strict=True)]
         if all(s.flags.c_contiguous for s in layouts):
             return dataless(shape, dtype)
         like = np.nditer([*layouts, None], flags=["zerosize_ok"], order="K", op_dtypes=[s.dtype for s in layouts] + [dtype]).operands[-1]

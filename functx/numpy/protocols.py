@@ -41,7 +41,7 @@ FUNCTIONS[np.result_type] = lambda *args: np.result_type(*(promote.representativ
 FUNCTIONS[np.can_cast] = lambda from_, to, casting="safe": np.can_cast(from_.aval.dtype, to, casting)
 FUNCTIONS[np.array_repr] = FUNCTIONS[np.array_str] = lambda a, *args, **kwargs: repr(a)
 FUNCTIONS[np.copyto] = lambda dst, src, casting="same_kind": _copyto(dst, src, casting)
-FUNCTIONS[np.allclose] = lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: reductions.all(selection.isclose(a, b, rtol, atol, equal_nan))
+FUNCTIONS[np.allclose] = lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: _python_bool(selection.isclose(a, b, rtol, atol, equal_nan))
 FUNCTIONS[np.array_equal] = lambda a1, a2: _array_equal(*promote.handles([a1, a2]))
 
 
@@ -52,11 +52,19 @@ def _size(h: Tracer, axis: int | None) -> Any:
 def _copyto(dst: Any, src: Any, casting: str) -> None:
     if not isinstance(dst, Tracer):
         raise ufuncs.write_error(dst)
-    ufuncs.apply(np.positive, [src], out=dst, casting=casting)
+    (h,) = promote.handles([src])
+    sample = dtypes.python_type(h.aval.dtype)(0) if h.aval.weak else np.empty(0, h.aval.dtype)
+    np.copyto(np.empty(0, dst.dtype), sample, casting=casting)  # raises NumPy's own error
+    indexing.setitem(dst, ..., h)
+
+
+def _python_bool(truths: Any) -> Tracer:
+    """Whether all hold, as a Python bool."""
+    return current_trace().tracer(reductions.all(truths).atom, Kind.PYTHON)
 
 
 def _array_equal(a: Tracer, b: Tracer) -> Any:
-    return reductions.all(np.equal(a, b)) if a.aval.shape == b.aval.shape else False
+    return _python_bool(np.equal(a, b)) if a.aval.shape == b.aval.shape else False
 
 
 # --- the two protocols --------------------------------------------------------------------------------------------------------------------
@@ -159,7 +167,7 @@ _SHARED_METHODS = "sum mean var std max min all any argmax argmin swapaxes squee
 METHODS: dict[str, Callable[..., Any]] = {
     **{name: FUNCTIONS[getattr(np, name)] for name in _SHARED_METHODS},
     "dot": products.dot,
-    "copy": lambda self, order="C": manipulation.copy(self, order),
+    "copy": lambda self, order="C": manipulation.copy(self, order) if self.kind is Kind.ARRAY else self,
     "flatten": manipulation.flatten,
     "reshape": _reshape,
     "transpose": _transpose,
@@ -249,7 +257,7 @@ def _only_scalar(self: Tracer) -> None:
 
 
 def _array(self: Tracer, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    return np.array(plain_value(self, "np.asarray() or a write into a plain ndarray"), dtype=dtype)
+    return np.array(plain_value(self, "np.asarray(), or indexing or writing a plain ndarray,"), dtype=dtype)
 
 
 def _len(self: Tracer) -> int:
@@ -262,6 +270,12 @@ def _iter(self: Tracer) -> Iterator[Tracer]:
     if not self.aval.shape:
         raise TypeError("iteration over a 0-d array")
     return (self[i] for i in range(len(self)))
+
+
+def _contains(self: Tracer, value: Any) -> bool:
+    if self.kind is not Kind.ARRAY:
+        raise TypeError("argument of type 'numpy.float64' is not iterable")
+    return bool(reductions.any(np.equal(self, value)))
 
 
 def _repr(self: Tracer) -> str:
@@ -324,7 +338,7 @@ def install_protocols() -> None:
         install(name, _refused(name, instead))
     python = {
         "bool": _bool, "index": _index, "int": _int, "float": _number(float), "complex": _number(complex), "array": _array, "len": _len,
-        "iter": _iter, "repr": _repr, "str": _repr, "format": _format, "hash": _hash, "getitem": indexing.getitem,
+        "iter": _iter, "contains": _contains, "repr": _repr, "str": _repr, "format": _format, "hash": _hash, "getitem": indexing.getitem,
         "setitem": indexing.setitem, "array_ufunc": _array_ufunc, "array_function": _array_function,
     }  # fmt: skip
     for name, f in python.items():

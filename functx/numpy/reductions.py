@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,11 @@ from functx.numpy.ufuncs import store
 from functx.trace import Tracer, current_trace
 
 
+def _axes(axis: Any, h: Tracer) -> tuple[int, ...]:
+    """The axes to reduce. A number has none, but NumPy lets it be reduced over axis 0 or -1."""
+    return () if h.aval.ndim == 0 and axis in (0, -1) else shapes.canonical_axes(axis, h.aval.ndim)
+
+
 def _reduce(
     a: Any,
     emit: Callable[[Any, Atom, tuple[int, ...]], Atom],
@@ -26,10 +32,11 @@ def _reduce(
     out: Any = None,
     identity: bool = True,
     name: str = "",
+    k_order: bool = True,
 ) -> Any:
-    """Reduce ``a`` after conversion to ``dtype``; a 0-d result is a NumPy scalar."""
+    """Reduce ``a`` after conversion to ``dtype``; a 0-d result is a NumPy scalar, another one keeps the order of the axes in memory."""
     (h,) = promote.handles([a])
-    axes = shapes.canonical_axes(axis, h.aval.ndim)
+    axes = _axes(axis, h)
     if not identity and builtins.any(h.aval.shape[i] == 0 for i in axes):
         raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
     b = current_trace().emit
@@ -38,8 +45,10 @@ def _reduce(
         kept = tuple(1 if i in axes else d for i, d in enumerate(h.aval.shape))
         atom = b.reshape(atom, shape=kept)
     if out is not None:
-        return store(np.add, [atom.aval.dtype] * 2, atom.aval.dtype, atom, out, "same_kind")
-    return current_trace().tracer(atom, Kind.ARRAY if atom.aval.shape else Kind.SCALAR)
+        return store(np.add, [atom.aval.dtype] * 2, atom.aval.dtype, atom, out, "unsafe")  # as NumPy's reductions cast
+    kept = [i for i in range(h.aval.ndim) if i not in axes] if k_order and not keepdims else []
+    layout = promote.k_order_of([h], lambda: [[h.shadow.strides[i] for i in kept]], atom.aval.shape, atom.aval.dtype) if kept else None
+    return current_trace().tracer(atom, Kind.ARRAY if atom.aval.shape else Kind.SCALAR, layout)
 
 
 def _sum_axes(b: Any, x: Atom, axes: tuple[int, ...]) -> Atom:
@@ -57,32 +66,36 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
     return _reduce(h, _sum_axes, axis=axis, keepdims=keepdims, dtype=np.dtype(dtype) if dtype else _accumulator(h.aval.dtype), out=out)
 
 
+def _average(total: Any, count: Any, dtype: np.dtype, out: Any) -> Any:
+    """A sum divided by a count, in the sum's dtype; in place where there is an ``out``."""
+    quotient = np.divide(total, float(count), out=out, casting="unsafe")
+    return quotient if out is not None or quotient.dtype == dtype else quotient.astype(dtype)
+
+
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    """np.mean. The mean of integers is float64."""
+    """np.mean. The mean of integers is float64; that of float16 is computed in float32 and rounded once."""
     (h,) = promote.handles([a])
-    result = np.dtype(dtype) if dtype else (h.aval.dtype if is_inexact(h.aval.dtype) else np.dtype(float))
+    own = h.aval.dtype if is_inexact(h.aval.dtype) else np.dtype(float)
     count = shapes.size(h.aval.shape[i] for i in shapes.canonical_axes(axis, h.aval.ndim))
-
-    def emit(b: Any, x: Atom, axes: tuple[int, ...]) -> Atom:
-        total = _sum_axes(b, x, axes)
-        return b.div(total, b.full_like(total, count))
-
-    return _reduce(h, emit, axis=axis, keepdims=keepdims, dtype=result, out=out)
+    if own == np.float16 and dtype is None:
+        return _average(sum(h, axis, np.float32, out, keepdims), count, own, out)
+    dtype = np.dtype(dtype) if dtype else own
+    return _average(sum(h, axis, dtype, out, keepdims), count, dtype, out)
 
 
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
     """np.var: mean of the squared deviations, with ``ddof`` fewer degrees of freedom."""
     (h,) = promote.handles([a])
     axes = shapes.canonical_axes(axis, h.aval.ndim)
-    deviation = np.subtract(h, mean(h, axes, dtype, keepdims=True)) if h.aval.ndim else np.subtract(h, h)
+    dtype = np.dtype(dtype) if dtype else h.aval.dtype if is_inexact(h.aval.dtype) else np.dtype(float)
+    squares = np.square(np.subtract(h, mean(h, axes, dtype, keepdims=True)))
     count = shapes.size(h.aval.shape[i] for i in axes)
-    freedom = count - ddof if count - ddof > 0 else 0
-    return np.divide(sum(np.square(deviation), axes, dtype, keepdims=keepdims), float(freedom), out=out)
+    return _average(sum(squares, axes, dtype, out, keepdims), count - ddof if count - ddof > 0 else 0, dtype, out)
 
 
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
     """np.std."""
-    return np.sqrt(var(a, axis, dtype, ddof=ddof, keepdims=keepdims), out=out)
+    return np.sqrt(var(a, axis, dtype, out, ddof, keepdims), out=out)
 
 
 def _extremum(primitive: str, name: str) -> Callable[..., Any]:
@@ -124,13 +137,16 @@ def _arg_extremum(primitive: str) -> Callable[..., Any]:
     def reduce(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
         (h,) = promote.handles([a])
         shape = h.aval.shape
-        if shapes.size(shape) == 0 if axis is None else shape[shapes.canonical_axis(axis, len(shape))] == 0:
+        axis = None if axis is None else operator.index(axis)
+        if [i for i in _axes(axis, h) if shape[i] == 0]:
             raise ValueError(f"attempt to get {primitive} of an empty sequence")
-        if axis is None:
+        if out is not None:
+            getattr(np, primitive)(np.zeros(1), out=np.empty((), out.dtype))  # raises NumPy's own error where it cannot hold positions
+        if axis is None or not shape:
             emit: Callable[..., Atom] = lambda b, x, axes: getattr(b, primitive)(b.reshape(x, shape=(shapes.size(shape),)), axis=0)  # noqa: E731
         else:
             emit = lambda b, x, axes: getattr(b, primitive)(x, axis=axes[0])  # noqa: E731
-        return _reduce(h, emit, axis=axis, keepdims=keepdims, out=out)
+        return _reduce(h, emit, axis=axis, keepdims=keepdims, out=out, k_order=False)
 
     return reduce
 

@@ -10,7 +10,7 @@ from functx import shapes
 from functx.dtypes import BOOL, Kind
 from functx.errors import UnsupportedError
 from functx.numpy import promote
-from functx.numpy.manipulation import ravel
+from functx.numpy.manipulation import copy, ravel
 from functx.trace import Tracer, current_trace
 from functx.trace import where as user_line
 
@@ -38,7 +38,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     if axis is None:
         return ravel(h)[indices]
     axis = shapes.canonical_axis(axis, h.aval.ndim)
-    return h[(*(slice(None),) * axis, np.asarray(indices) if isinstance(indices, (list, tuple)) else indices)]
+    taken = h[(*(slice(None),) * axis, np.asarray(indices) if isinstance(indices, (list, tuple)) else indices)]
+    return taken if taken.parent is None else copy(taken, "C")  # np.take never gives a view
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
@@ -71,6 +72,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
 
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """np.isclose."""
+    b = np.multiply(b, 1.0)
     close = np.less_equal(np.abs(np.subtract(a, b)), atol + rtol * np.abs(b))
     close = np.logical_and(close, np.isfinite(b))
     close = np.logical_or(close, np.equal(a, b))

@@ -22,17 +22,22 @@ from functx.trace import Tracer, current_trace, where
 
 Rule = Callable[..., Atom]
 
+_COMPARISONS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+_UINT64 = np.dtype(np.uint64)
+
 
 def _one(b: Emitter, x: Atom) -> Atom:
     return b.full_like(x, 1)
 
 
 def _extremum(name: str) -> Rule:
-    """max and min give the whole derivative at a tie to a Python scalar operand, else half to each."""
+    """max and min give the whole derivative at a tie to a Python scalar (of two, to the one written out), else half to each."""
 
     def rule(b: Emitter, x: Atom, y: Atom, *, operands: Sequence[Tracer]) -> Atom:
-        weak = [h.kind is Kind.PYTHON for h in operands]
-        tie = {(True, False): "first", (False, True): "second"}.get(tuple(weak), "half")
+        bound = [h.kind is Kind.PYTHON for h in operands]
+        if all(bound):
+            bound = [isinstance(h.atom, Literal) for h in operands]
+        tie = {(True, False): "first", (False, True): "second"}.get(tuple(bound), "half")
         return getattr(b, name)(x, y, tie=tie)
 
     return rule
@@ -64,8 +69,37 @@ def _xor(b: Emitter, x: Atom, y: Atom) -> Atom:
     return b.and_(b.or_(x, y), b.not_(b.and_(x, y)))
 
 
-def _is_finite(b: Emitter, x: Atom) -> Atom:
-    return b.lt(b.abs(x), b.full_like(x, np.inf))
+def _compared_to_infinity(name: str, integers: bool) -> Rule:
+    """``abs(x) < inf`` or ``== inf``; integers are all finite."""
+
+    def rule(b: Emitter, x: Atom) -> Atom:
+        if not dtypes.is_inexact(x.aval.dtype):
+            return b.full(x.aval.shape, integers, dtypes.BOOL)
+        return getattr(b, name)(b.abs(x), b.full_like(x, np.inf))
+
+    return rule
+
+
+def _reciprocal(b: Emitter, x: Atom) -> Atom:
+    """1 / x, of integers truncated to their dtype."""
+    if dtypes.is_inexact(x.aval.dtype):
+        return b.div(_one(b, x), x)
+    wide = b.convert(x, dtype=dtypes.FLOAT64, checked=False)
+    return b.convert(b.div(_one(b, wide), wide), dtype=x.aval.dtype, checked=False)
+
+
+def _comparison(name: str, ufunc: np.ufunc) -> Rule:
+    """NumPy compares int64 with uint64 by true value: a negative number compares the same way with every unsigned one."""
+
+    def rule(b: Emitter, x: Atom, y: Atom) -> Atom:
+        if x.aval.dtype == y.aval.dtype:
+            return getattr(b, name)(x, y)
+        signed = x if x.aval.dtype.kind == "i" else y
+        negative = b.lt(signed, b.zeros_like(signed))
+        compared = getattr(b, name)(*(b.convert(z, dtype=_UINT64, checked=False) if z is signed else z for z in (x, y)))
+        return b.or_(negative, compared) if ufunc(*((-1, 0) if signed is x else (0, -1))) else b.and_(b.not_(negative), compared)
+
+    return rule
 
 
 # The primitives behind each ufunc. Operands arrive converted to the loop's dtypes and broadcast to one shape.
@@ -77,7 +111,7 @@ UFUNCS: dict[np.ufunc, Rule] = {
     np.negative: lambda b, x: b.neg(x),
     np.positive: lambda b, x: x,
     np.square: lambda b, x: b.mul(x, x),
-    np.reciprocal: lambda b, x: b.div(_one(b, x), x),
+    np.reciprocal: _reciprocal,
     np.exp: lambda b, x: b.exp(x),
     np.log: lambda b, x: b.log(x),
     np.tanh: lambda b, x: b.tanh(x),
@@ -87,12 +121,7 @@ UFUNCS: dict[np.ufunc, Rule] = {
     np.absolute: lambda b, x: x if x.aval.dtype == dtypes.BOOL else b.abs(x),
     np.fabs: lambda b, x: b.abs(x),
     np.sign: lambda b, x: b.sign(x),
-    np.equal: lambda b, x, y: b.eq(x, y),
-    np.not_equal: lambda b, x, y: b.ne(x, y),
-    np.less: lambda b, x, y: b.lt(x, y),
-    np.less_equal: lambda b, x, y: b.le(x, y),
-    np.greater: lambda b, x, y: b.gt(x, y),
-    np.greater_equal: lambda b, x, y: b.ge(x, y),
+    **{getattr(np, name): _comparison(primitive, getattr(np, name)) for name, primitive in _COMPARISONS.items()},
     np.logical_and: _logical("and_"),
     np.logical_or: _logical("or_"),
     np.logical_not: _logical("not_"),
@@ -102,8 +131,8 @@ UFUNCS: dict[np.ufunc, Rule] = {
     np.bitwise_xor: _xor,
     np.invert: lambda b, x: b.not_(x),
     np.isnan: lambda b, x: b.ne(x, x),
-    np.isfinite: _is_finite,
-    np.isinf: lambda b, x: b.eq(b.abs(x), b.full_like(x, np.inf)),
+    np.isfinite: _compared_to_infinity("lt", integers=True),
+    np.isinf: _compared_to_infinity("eq", integers=False),
 }
 
 # Rules that look at the operands as the user gave them: a Python scalar, a literal exponent.
@@ -121,9 +150,6 @@ def _emit(ufunc: np.ufunc, b: Emitter, atoms: Sequence[Atom], operands: Sequence
     return UFUNCS[ufunc](b, *atoms)
 
 
-_COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
-
-
 def apply(ufunc: np.ufunc, inputs: Sequence[Any], *, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Tracer:
     """``ufunc(*inputs, out=out, dtype=dtype)`` where an operand or ``out`` is a tracer."""
     if not is_traced(ufunc):
@@ -133,7 +159,10 @@ def apply(ufunc: np.ufunc, inputs: Sequence[Any], *, out: Any = None, dtype: Any
     *loop, result = _resolve(ufunc, operands, dtype, casting)
     shape = promote.broadcast_shapes(operands)
     b = current_trace().emit
-    if ufunc in _COMPARISONS and (constant := _out_of_range(ufunc, operands, loop)) is not None:
+    comparison = ufunc.__name__ in _COMPARISONS
+    if comparison:
+        loop = _exact_integers(operands, loop)
+    if comparison and (constant := _out_of_range(ufunc, operands, loop)) is not None:
         atom = b.full(shape, constant, dtypes.BOOL)
     else:
         atoms = [promote.broadcast(b, promote.convert(b, h, d), shape) for h, d in zip(operands, loop, strict=True)]
@@ -154,6 +183,13 @@ def _resolve(ufunc: np.ufunc, operands: Sequence[Tracer], dtype: Any, casting: s
     except TypeError as error:
         error.add_note(f"  at:  {where()}")
         raise
+
+
+def _exact_integers(operands: Sequence[Tracer], loop: Sequence[np.dtype]) -> list[np.dtype]:
+    """NumPy compares a Python int by its true value: a traced one stays int64, which the array's dtype may not hold."""
+    if not any(h.aval.weak and h.aval.dtype == dtypes.INT64 and not isinstance(h.atom, Literal) for h in operands):
+        return list(loop)
+    return [dtypes.INT64 if d.kind in "iu" and (h.aval.weak or d != _UINT64) else d for h, d in zip(operands, loop, strict=True)]
 
 
 def _out_of_range(ufunc: np.ufunc, operands: Sequence[Tracer], loop: Sequence[np.dtype]) -> bool | None:
@@ -233,6 +269,8 @@ def operator_call(ufunc: np.ufunc, inputs: Sequence[Any], name: str) -> Any:
     operands = promote.handles(inputs)
     if all(h.kind is Kind.PYTHON for h in operands):
         return _python_operator(ufunc, operands, name)
+    if name == "pow" and operands[0].kind is Kind.ARRAY and operands[1].aval.weak and operands[1].atom == Literal(2):
+        return apply(np.square, operands[:1])  # as NumPy's operator does; bools have a square and no such power
     return apply(ufunc, operands)
 
 
