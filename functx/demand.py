@@ -69,21 +69,35 @@ def _input_value(trace: Trace, slot: TraceInput) -> Any:
 
 def depends_on_differentiated(trace: Trace, atom: Atom) -> bool:
     """Whether derivatives flow into ``atom`` from an argument that is being differentiated, here or in an enclosing trace."""
-    work, seen = [atom], set()
+    work = [(trace, atom)]
     while work:
-        var = work.pop()
-        if isinstance(var, Literal) or var in seen or not is_inexact(var.aval.dtype):
+        trace, var = work[-1]
+        if isinstance(var, Literal) or var in trace.depends:
+            work.pop()
             continue
-        seen.add(var)
-        slot = trace.input_of(var)
-        if slot is not None:
-            if slot.differentiated or (slot.outer is not None and depends_on_differentiated(slot.outer.stage, slot.outer_atom)):
-                return True
+        sources = _derivative_sources(trace, var)
+        if sources is None:
+            trace.depends[var] = True
             continue
-        index = trace.producer(var)
-        if index is not None and trace.eqns[index].primitive.differentiable:
-            work.extend(trace.eqns[index].inputs)
-    return False
+        unknown = [(t, v) for t, v in sources if not isinstance(v, Literal) and v not in t.depends]
+        if unknown:
+            work += unknown
+        else:
+            trace.depends[var] = any(not isinstance(v, Literal) and t.depends[v] for t, v in sources)
+    return not isinstance(atom, Literal) and trace.depends[atom]
+
+
+def _derivative_sources(trace: Trace, var: Var) -> list[tuple[Trace, Atom]] | None:
+    """What the derivative of a variable comes from; None for a differentiated input itself."""
+    if not is_inexact(var.aval.dtype):
+        return []
+    slot = trace.input_of(var)
+    if slot is not None:
+        return None if slot.differentiated else [(slot.outer.stage, slot.outer_atom)] if slot.outer is not None else []
+    index = trace.producer(var)
+    if index is None or not trace.eqns[index].primitive.differentiable:
+        return []
+    return [(trace, a) for a in trace.eqns[index].inputs]
 
 
 # What to write instead of a conversion to a plain number or array.

@@ -114,6 +114,10 @@ class Eqn:
     mark: Mark | None = None
     remat: int | None = None
 
+    def replace(self, **changes: Any) -> Eqn:
+        """A copy with other fields."""
+        return replace(self, **changes)
+
 
 class InRole(enum.Enum):
     """Why a graph has an input."""
@@ -152,6 +156,10 @@ class Output:
     target: int | None = None
     kind: Kind = Kind.ARRAY
 
+    def with_atom(self, atom: Atom) -> Output:
+        """The same slot with another atom."""
+        return Output(atom, self.role, self.target, self.kind)
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -185,6 +193,10 @@ class Graph:
     def outputs_of(self, role: OutRole) -> list[Output]:
         """The output slots of one role."""
         return [slot for slot in self.outputs if slot.role is role]
+
+    def outputs_in(self, env: Mapping[Var, Atom]) -> tuple[Output, ...]:
+        """The output slots with their atoms read from an environment."""
+        return tuple(slot.with_atom(read(env, slot.atom)) for slot in self.outputs)
 
     def replace(self, **changes: Any) -> Graph:
         """A copy with other fields."""
@@ -243,13 +255,18 @@ class GraphBuilder:
 
         The copied equations keep their own source lines, and their marks unless ``keep_marks`` is false.
         """
+        env = self.enter(graph, atoms)
+        for eqn in graph.eqns:
+            self.append(eqn, env, keep_marks=keep_marks)
+        return [read(env, atom) for atom in graph.out_atoms]
+
+    def enter(self, graph: Graph, atoms: Sequence[Atom]) -> dict[Var, Atom]:
+        """The environment in which to walk ``graph``: its inputs stand for ``atoms``, its constants are taken over."""
         env: dict[Var, Atom] = dict(zip_strict(graph.in_vars, atoms))
         for var, array in graph.consts:
             env[var] = fresh = Var(var.aval)
             self.consts[fresh] = array
-        for eqn in graph.eqns:
-            self.append(eqn, env, keep_marks=keep_marks)
-        return [read(env, atom) for atom in graph.out_atoms]
+        return env
 
     def append(self, eqn: Eqn, env: dict[Var, Atom], *, keep_marks: bool = True) -> None:
         """Append a copy of ``eqn`` with inputs read from ``env`` and fresh outputs written to it."""

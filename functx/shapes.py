@@ -6,6 +6,8 @@ Dim is made, never on the way of programs with static shapes.
 
 from __future__ import annotations
 
+import ast
+import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -102,13 +104,30 @@ class Dim:
 
     @classmethod
     def parse(cls, text: str, hint: int = 256) -> Size:
-        """The dimension that prints as ``text``."""
+        """The dimension that prints as ``text``: names, integers, ``+ - * **``, ``floor(a/b)`` and ``Mod(a, b)``."""
         import sympy
-        from sympy.parsing.sympy_parser import parse_expr
 
-        expr = parse_expr(text)
-        symbols = {s: sympy.Symbol(s.name, integer=True, nonnegative=True) for s in expr.free_symbols}
-        return cls._make(expr.subs(symbols), hint)
+        def build(node: ast.AST) -> Any:
+            match node:
+                case ast.Name(id=name):
+                    return sympy.Symbol(name, integer=True, nonnegative=True)
+                case ast.Constant(value=int() as value):
+                    return sympy.Integer(value)
+                case ast.UnaryOp(op=ast.USub(), operand=operand):
+                    return -build(operand)
+                case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                    return _OPERATORS[type(op)](build(left), build(right))
+                case ast.Call(func=ast.Name(id="floor" | "Mod" as name), args=arguments):
+                    return getattr(sympy, name)(*map(build, arguments))
+            raise ShapeError(f"{text!r} is no dimension")
+
+        try:
+            return cls._make(build(ast.parse(text, mode="eval").body), hint)
+        except SyntaxError:
+            raise ShapeError(f"{text!r} is no dimension") from None
+
+
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow}
 
 
 def is_static(shape: Iterable[Size]) -> bool:

@@ -124,6 +124,11 @@ class Tracer:
             self._shadow = self._shadow()
         return self._shadow
 
+    @property
+    def is_fresh_c_order(self) -> bool:
+        """Whether it is an array of its own in C order, known without asking for a layout."""
+        return self._shadow is None and self.parent is None
+
     def value(self) -> Any:
         """The concrete value, if it is known or can be had; ConcretizationError otherwise."""
         if self.stage.closed:
@@ -187,6 +192,7 @@ class Trace:
         self.layout_used: set[int] = set()  # ids of input handles (tracers hash by value)
         self.demanded = False  # whether a value was looked at: the graph then holds for that value only
         self.rule: Any = None  # the custom rule that is being traced here, if one is
+        self.depends: dict[Var, bool] = {}  # on a differentiated input; equations are only ever added, so answers last
         self._producer: dict[Var, int] = {}
         self._indexed = 0
         self._input_of: dict[Var, TraceInput] = {}

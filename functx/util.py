@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -11,20 +11,6 @@ T = TypeVar("T")
 def zip_strict(*sequences: Iterable[Any]) -> list[tuple[Any, ...]]:
     """``list(zip(*sequences))`` that refuses sequences of different lengths."""
     return list(zip(*sequences, strict=True))
-
-
-def map_strict(f: Callable[..., T], *sequences: Iterable[Any]) -> list[T]:
-    """``list(map(f, *sequences))`` that refuses sequences of different lengths."""
-    return [f(*args) for args in zip(*sequences, strict=True)]
-
-
-def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
-    """Split an iterable of pairs into two lists (two empty lists for an empty iterable)."""
-    firsts, seconds = [], []
-    for a, b in pairs:
-        firsts.append(a)
-        seconds.append(b)
-    return firsts, seconds
 
 
 def split_list(items: Sequence[T], *sizes: int) -> list[list[T]]:

@@ -14,7 +14,6 @@ from functx.backends.cpp.ops import CppTarget
 from functx.backends.cpp.program import emit
 from functx.backends.cpp.toolchain import VECTOR_MATH
 from functx.backends.loops.lower import lower
-from functx.ir import Eqn
 from functx.pretty import format_graph
 from functx.transforms.pipeline import optimize
 
@@ -95,8 +94,7 @@ PROGRAMS = {
 
 
 def without_lines(graph):
-    eqns = (Eqn(e.primitive, e.inputs, e.params, e.outputs, None, e.mark, e.remat) for e in graph.eqns)
-    return graph.replace(eqns=tuple(eqns))
+    return graph.replace(eqns=tuple(e.replace(source=None) for e in graph.eqns))
 
 
 def compare(path, text, update):

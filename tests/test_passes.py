@@ -270,3 +270,38 @@ def test_a_check_that_another_equation_makes_is_not_kept():
     graph = optimize(fx.make_ir(fx.grad(lambda x, i: x[i].sum()))(np.ones(3), i))
     assert names(graph).count("gather") == 0
     assert names(graph).count("scatter_add") == 1
+
+
+def test_recomputation_ids_survive_further_derivatives():
+    """Differentiating a gradient keeps the recomputed part of its checkpoint apart from the forward part."""
+    g = fx.checkpoint(lambda v: np.sin(np.sin(v)))
+
+    def value_and_slope(x):
+        return fx.grad(g)(x) + g(x)
+
+    for transform in (lambda f: f, fx.grad, fx.value_and_grad, lambda f: fx.grad(fx.grad(f))):
+        graph = optimize(fx.make_ir(transform(value_and_slope))(1.0))
+        recomputed = [e for e in graph.eqns if e.primitive.name == "sin" and e.inputs == (graph.inputs[0].var,)]
+        assert len({e.remat for e in recomputed}) == len(recomputed) >= 2
+
+
+def test_a_reverse_pass_overwrites_the_marks_inside_custom_rules():
+    @fx.custom_vjp
+    def f(x):
+        return x**3
+
+    f.defvjp(lambda x: (f(x), fx.grad(lambda y: y**3)(x)), lambda slope, g: (slope * g,))
+    joint = fx.joint_graph(lambda x: f(x) * x)(2.0)
+    assert {e.mark.region for e in joint.eqns} == {joint.eqns[0].mark.region}
+    phases = [e.mark.phase for e in joint.eqns]
+    assert phases == sorted(phases, key=["forward", "backward"].index)
+
+
+def test_division_becomes_multiplication_only_where_that_is_exact():
+    for dtype in (np.float16, np.float32, np.float64):
+        info = np.finfo(dtype)
+        for value in (info.tiny, 1 / info.tiny, info.smallest_subnormal, dtype(0.25), dtype(-8), dtype(3), info.max):
+            x = np.array([value, 1, -2, info.max], dtype)
+            with np.errstate(all="ignore"):
+                expected = x / dtype(value)
+            np.testing.assert_array_equal(fx.jit(lambda x: x / dtype(value), backend="reference")(x), expected)  # noqa: B023

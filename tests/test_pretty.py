@@ -124,3 +124,16 @@ def test_bad_text_says_where(text, message):
 
 def test_variable_names():
     assert [var_name(i) for i in (0, 25, 26, 27, 701, 702)] == ["a", "z", "aa", "ab", "zz", "aaa"]
+
+
+@pytest.mark.parametrize("text", ["N", "S", "beta + 1", "E*I", "n**2 - 1", "floor(n/2)", "Mod(n, 3)", "floor(m/(m + 1) + n/(m + 1))"])
+def test_dimensions_read_back_whatever_their_symbols_are_called(text):
+    assert fx.Dim.parse(str(fx.Dim.parse(text))) == fx.Dim.parse(text)
+    graph = fx.make_ir(lambda x: x * 2)(fx.ShapeDtypeStruct((fx.Dim.parse(text), 3), float))
+    assert format_graph(parse_graph(str(graph)), sources=False) == format_graph(graph, sources=False)
+
+
+@pytest.mark.parametrize("text", ["n +", "f(n)", "__import__('os')", "n.real", "[n]"])
+def test_what_is_no_dimension_is_refused(text):
+    with pytest.raises(ValueError, match="is no dimension"):
+        fx.Dim.parse(text)

@@ -84,10 +84,10 @@ def _div(r: Rewriter, eqn: Eqn) -> Atom | None:
         return None
     if value == 1:
         return x
-    mantissa, exponent = np.frexp(np.abs(value))
-    if mantissa == 0.5 and abs(int(exponent)) < 60:
-        return r.builder.mul(x, r.builder.full_like(x, 1 / value))
-    return None
+    with np.errstate(all="ignore"):
+        reciprocal = 1 / value
+    exact = np.abs(np.frexp(value)[0]) == 0.5 and np.isfinite(reciprocal) and np.abs(reciprocal) >= np.finfo(value.dtype).tiny
+    return r.builder.mul(x, r.builder.full_like(x, reciprocal)) if exact else None
 
 
 def _neg(r: Rewriter, eqn: Eqn) -> Atom | None:

@@ -14,10 +14,7 @@ def emit_vmap(
     b: Emitter, graph: Graph, atoms: Sequence[Atom], batched: Sequence[bool], size: Any
 ) -> tuple[list[Atom], list[bool], dict[Var, Atom]]:
     """Emit ``graph`` over lanes. Batched atoms have the lane axis in front; others are shared by all lanes and stay as they are."""
-    env: dict[Var, Atom] = dict(zip_strict(graph.in_vars, atoms))
-    for var, array in graph.consts:
-        env[var] = fresh = Var(var.aval)
-        b.consts[fresh] = array
+    env = b.enter(graph, atoms)
     lanes: set[Var] = {v for v, is_batched in zip_strict(graph.in_vars, batched) if is_batched}
     for eqn in graph.eqns:
         b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.remat

@@ -134,7 +134,7 @@ def joint_graph_of(
         for ct, slot, flag in zip_strict(in_cts, graph.inputs, active)
         if flag
     ]
-    outputs = [Output(a, s.role, s.target, s.kind) for a, s in zip_strict(pulled.outs, graph.outputs)]
+    outputs = [s.with_atom(a) for a, s in zip_strict(pulled.outs, graph.outputs)]
     inputs = [*graph.inputs, *(Input(v, InRole.COTANGENT) for v in cotangents)]
     return b.build(inputs, [*outputs, *gradients]), pulled.env
 

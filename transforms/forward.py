@@ -15,10 +15,7 @@ def emit_jvp(
     b: Emitter, graph: Graph, atoms: Sequence[Atom], tangents: Sequence[Atom | None]
 ) -> tuple[list[Atom], list[Atom | None], dict[Var, Atom]]:
     """Emit ``graph`` and its tangents; returns results, their tangents, and the map from the graph's variables to the builder's."""
-    env: dict[Var, Atom] = dict(zip_strict(graph.in_vars, atoms))
-    for var, array in graph.consts:
-        env[var] = fresh = Var(var.aval)
-        b.consts[fresh] = array
+    env = b.enter(graph, atoms)
     moving: dict[Var, Atom] = {v: t for v, t in zip_strict(graph.in_vars, tangents) if t is not None}
     for eqn in graph.eqns:
         b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.remat

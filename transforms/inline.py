@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functx.ir import Graph, Var, read
+from functx.ir import Atom, Graph, Var, read
 from functx.primitive import Emitter
 from functx.util import zip_strict
 
@@ -20,7 +20,7 @@ def inline_calls(graph: Graph, reached: Sequence[bool] | None = None) -> Graph:
     wanted = {v for v, flag in zip_strict(graph.in_vars, flags) if flag}
     b = Emitter()
     b.consts.update(graph.consts)
-    env: dict[Var, object] = {}
+    env: dict[Var, Atom] = {}
     for eqn in graph.eqns:
         flags = [a in wanted for a in eqn.inputs]
         if any(flags):
@@ -28,8 +28,10 @@ def inline_calls(graph: Graph, reached: Sequence[bool] | None = None) -> Graph:
         if eqn.primitive.family != "higher-order" or (reached is not None and not any(flags)):
             b.append(eqn, env)
             continue
-        b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.params.get("remat") or eqn.remat
+        b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.remat
         body = inline_calls(eqn.params["graph"], None if reached is None else flags)
-        env.update(zip_strict(eqn.outputs, b.inline(body, [read(env, a) for a in eqn.inputs])))
+        # A reverse pass over the enclosing graph has overwritten the marks of what it differentiates.
+        atoms = b.inline(body, [read(env, a) for a in eqn.inputs], keep_marks=eqn.mark is None)
+        env.update(zip_strict(eqn.outputs, atoms))
         b.source = b.mark = b.remat = None
-    return b.build(graph.inputs, [type(s)(read(env, s.atom), s.role, s.target, s.kind) for s in graph.outputs])
+    return b.build(graph.inputs, graph.outputs_in(env))

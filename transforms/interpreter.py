@@ -35,7 +35,7 @@ class Interpreter:
         tangents = [Var(v.aval) if flag else None for v, flag in zip_strict(graph.in_vars, nonzero)]
         outs, out_tangents, _ = emit_jvp(b, graph, graph.in_vars, tangents)
         inputs = [*graph.inputs, *(Input(t, InRole.TANGENT) for t in tangents if t is not None)]
-        results = [replaced(slot, atom) for slot, atom in zip_strict(graph.outputs, outs)]
+        results = [slot.with_atom(atom) for slot, atom in zip_strict(graph.outputs, outs)]
         moved = [Output(t, OutRole.TANGENT) for t in out_tangents if t is not None]
         return b.build(inputs, [*results, *moved]), [t is not None for t in out_tangents]
 
@@ -47,7 +47,7 @@ class Interpreter:
         if wanted is not None:
             outs = [b.batched(o, flag, size) if want else o for o, flag, want in zip_strict(outs, flags, wanted)]
             flags = [flag or want for flag, want in zip_strict(flags, wanted)]
-        return b.build(inputs, [replaced(slot, atom) for slot, atom in zip_strict(graph.outputs, outs)]), flags
+        return b.build(inputs, [slot.with_atom(atom) for slot, atom in zip_strict(graph.outputs, outs)]), flags
 
     def vjp(self, graph: Graph, active: Sequence[bool], nonzero: Sequence[bool]) -> tuple[Graph, list[bool]]:
         """Inputs and cotangents (where ``nonzero``) to the cotangents of the active inputs; returns also which inputs have one."""
@@ -66,7 +66,7 @@ class Interpreter:
         pulled = pullback(b, graph, atoms, active)
         return pulled.outs, pulled.pull
 
-    def pull_linear(
+    def transpose(
         self, b: Emitter, graph: Graph, fixed: Sequence[Atom], active: Sequence[bool], cts: Sequence[Atom | None]
     ) -> list[Atom | None]:
         """Transpose a graph that is linear in its last ``len(active)`` inputs, the first ones being ``fixed``, and apply it to ``cts``."""
@@ -80,12 +80,7 @@ class Interpreter:
         b = self.emitter()
         outs = b.inline(graph, graph.in_vars)
         summed = [b.reduce_sum(o, axes=(0,)) if want else o for o, want in zip_strict(outs, wanted)]
-        return b.build(graph.inputs, [replaced(slot, atom) for slot, atom in zip_strict(graph.outputs, summed)])
-
-
-def replaced(slot: Output, atom: Atom) -> Output:
-    """The same output slot with another atom."""
-    return Output(atom, slot.role, slot.target, slot.kind)
+        return b.build(graph.inputs, [slot.with_atom(atom) for slot, atom in zip_strict(graph.outputs, summed)])
 
 
 def lane_var(var: Var, batched: bool, size: Any) -> Var:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functx.ir import Eqn, Graph
+from functx.ir import Graph
 from functx.passes import run_passes
 from functx.transforms.algebra import simplify_algebra
 from functx.transforms.inline import inline_calls
@@ -11,8 +11,7 @@ from functx.transforms.simplify import common_subexpressions, dead_code, fold_co
 
 def erase_marks(graph: Graph) -> Graph:
     """Marks have done their work; without them equal computations have equal text."""
-    eqns = tuple(Eqn(e.primitive, e.inputs, e.params, e.outputs, e.source, None, e.remat) for e in graph.eqns)
-    return graph.replace(eqns=eqns)
+    return graph.replace(eqns=tuple(e.replace(mark=None) for e in graph.eqns))
 
 
 PIPELINE = (

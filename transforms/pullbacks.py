@@ -123,7 +123,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     in_tangents = [Var(v.aval) if i in moving else None for i, v in enumerate(graph.in_vars)]
     outs, out_tangents, env = emit_jvp(b, graph, graph.in_vars, in_tangents)
     results = [_tangent_output(b, r, outs, out_tangents) for r in d.staged.results]
-    outputs = [Output(a, s.role, s.target, s.kind) for a, s in zip_strict(outs, graph.outputs)]
+    outputs = [s.with_atom(a) for a, s in zip_strict(outs, graph.outputs)]
     inputs = [*graph.inputs, *(Input(t, InRole.TANGENT) for t in in_tangents if t is not None)]
     joint = b.build(inputs, [*outputs, *(r for r in results if r is not None)])
     values = [*input_values(d.staged, parent), *_values([moving[i] for i in sorted(moving)], parent)]

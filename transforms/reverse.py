@@ -31,10 +31,7 @@ class Pullback:
 
 def pullback(b: Emitter, graph: Graph, atoms: Sequence[Atom], active: Sequence[bool], *, linear: bool = False) -> Pullback:
     """Emit ``graph`` applied to ``atoms``; ``pull(b, cts)`` then emits the cotangents of its active inputs (None: zero)."""
-    env: dict[Var, Atom] = dict(zip_strict(graph.in_vars, atoms))
-    for var, array in graph.consts:
-        env[var] = fresh = Var(var.aval)
-        b.consts[fresh] = array
+    env = b.enter(graph, atoms)
     alive = {v for v, is_active in zip_strict(graph.in_vars, active) if is_active and is_inexact(v.aval.dtype)}
     tape: list[tuple[Eqn, list[bool], Pull]] = []
     for eqn in graph.eqns:
@@ -72,9 +69,10 @@ def _forward(b: Emitter, eqn: Eqn, env: dict[Var, Atom], flags: Sequence[bool], 
         outs: Sequence[Atom] = [Var(v.aval) for v in eqn.outputs]  # never emitted: only their types are used
         env.update(zip_strict(eqn.outputs, outs))
     elif primitive.vjp is not None:
-        b.source = eqn.source
+        outer, b.source, b.remat = b.remat, eqn.source, eqn.remat if eqn.remat is not None else b.remat
         outs, pull = primitive.vjp(b, ins, flags, **eqn.params)
         env.update(zip_strict(eqn.outputs, outs))
+        b.remat = outer
         return pull
     else:
         b.append(eqn, env, keep_marks=False)
@@ -131,8 +129,3 @@ def _check_linear(eqn: Eqn, flags: Sequence[bool]) -> None:
             where=eqn.source.describe() if eqn.source else None,
             why="only linear functions can be transposed; the backward rule of a custom_vjp must be linear in its cotangents",
         )
-
-
-def zeros_for_none(b: Emitter, cts: Sequence[Atom | None], like: Sequence[Atom]) -> list[Atom]:
-    """Cotangents with zeros in place of None."""
-    return [b.zeros_like(x) if ct is None else ct for ct, x in zip_strict(cts, like)]

@@ -65,8 +65,8 @@ def common_subexpressions(graph: Graph) -> Graph:
             env.update(zip_strict(eqn.outputs, seen[key]))
             continue
         seen[key] = eqn.outputs
-        eqns.append(eqn if inputs == eqn.inputs else with_inputs(eqn, inputs))
-    return graph.replace(eqns=tuple(eqns), consts=tuple(kept_consts), outputs=_outputs(graph, env))
+        eqns.append(eqn if inputs == eqn.inputs else eqn.replace(inputs=inputs))
+    return graph.replace(eqns=tuple(eqns), consts=tuple(kept_consts), outputs=graph.outputs_in(env))
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -76,7 +76,7 @@ def fold_constants(graph: Graph) -> Graph:
     b = Emitter()
     b.consts.update(graph.consts)
     for eqn in graph.eqns:
-        eqn = with_inputs(eqn, tuple(read(env, a) for a in eqn.inputs))
+        eqn = eqn.replace(inputs=tuple(read(env, a) for a in eqn.inputs))
         results = _folded(eqn, values)
         if results is not None:
             values.update(zip_strict(eqn.outputs, results))
@@ -88,7 +88,7 @@ def fold_constants(graph: Graph) -> Graph:
         for var, result in zip_strict(eqn.outputs, results):
             env[var] = _constant(b, result)
             values[env[var]] = result
-    return b.build(graph.inputs, _outputs(graph, env))
+    return b.build(graph.inputs, graph.outputs_in(env))
 
 
 def _folded(eqn: Eqn, values: Mapping[Var, Any]) -> list[np.ndarray] | None:
@@ -117,7 +117,7 @@ def rewrite(graph: Graph, rules: Mapping[str, Callable[[Rewriter, Eqn], Atom | N
     for eqn in graph.eqns:
         rewriter.visit(eqn, [rules[key] for key in (eqn.primitive.name, eqn.primitive.family) if key in rules])
     b = rewriter.builder
-    return b.build(graph.inputs, _outputs(graph, rewriter.env))
+    return b.build(graph.inputs, graph.outputs_in(rewriter.env))
 
 
 class Rewriter:
@@ -133,7 +133,7 @@ class Rewriter:
         """Rewrite one equation by the first rule that applies, or copy it."""
         b = self.builder
         b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.remat
-        current = with_inputs(eqn, tuple(read(self.env, a) for a in eqn.inputs))
+        current = eqn.replace(inputs=tuple(read(self.env, a) for a in eqn.inputs))
         start = len(b.eqns)
         replacement = next((r for r in (rule(self, current) for rule in rules) if r is not None), None)
         if replacement is None:
@@ -163,19 +163,10 @@ class Rewriter:
 def hashable(value: Any) -> Any:
     """A parameter mapping as a dictionary key; types are part of it, for 1, 1.0 and True are equal."""
     if isinstance(value, Mapping):
-        return tuple((k, hashable(v)) for k, v in value.items())
+        return tuple((k, hashable(value[k])) for k in sorted(value))
     if isinstance(value, tuple):
         return tuple(hashable(v) for v in value)
     return (type(value), value)
-
-
-def with_inputs(eqn: Eqn, inputs: tuple[Atom, ...]) -> Eqn:
-    """The equation with other operands and the same result variables."""
-    return Eqn(eqn.primitive, inputs, eqn.params, eqn.outputs, eqn.source, eqn.mark, eqn.remat)
-
-
-def _outputs(graph: Graph, env: Mapping[Var, Atom]) -> tuple[Any, ...]:
-    return tuple(type(s)(read(env, s.atom), s.role, s.target, s.kind) for s in graph.outputs)
 
 
 def is_float(atom: Atom) -> bool:

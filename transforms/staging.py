@@ -7,8 +7,9 @@ enclosing trace it is inlined there, outside it is evaluated.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from functx import dtypes, trees
 from functx.capture import by_reference, held_by_nobody_else, overlap
 from functx.dtypes import Kind
-from functx.errors import OverlapError, StaticArgumentError, functx_cause
+from functx.errors import OverlapError, StaticArgumentError, StructureError, functx_cause
 from functx.ir import AbstractArray, Graph, Output, OutRole
 from functx.source import function_source
 from functx.trace import Trace, TraceInput, Tracer, ViewOp, dataless, type_of_value, where
@@ -79,14 +80,19 @@ def is_static(value: Any) -> bool:
     if isinstance(value, (Tracer, np.ndarray, np.generic)) or type(value) in dtypes.PYTHON_DTYPES:
         return False
     kind = type(value)
-    by_value = kind.__hash__ is not None and kind.__hash__ is not object.__hash__
-    if by_value or callable(value) or isinstance(value, type):
+    if _is_constant(value):
         return True
     raise StaticArgumentError(
         f"an argument of type {kind.__name__} is neither an array, a number, a container of them, nor a hashable value",
         where=where(),
         fix=f"register {kind.__name__} as a container (functx.tree.dataclass), or declare the argument static (static_argnums)",
     )
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether a value that is no data is told apart by what it is, not by being this very object."""
+    by_value = type(value).__hash__ is not None and type(value).__hash__ is not object.__hash__
+    return by_value or callable(value) or isinstance(value, type)
 
 
 def lift_leaves(values: Sequence[Any], parent: Trace | None) -> list[Any]:
@@ -125,6 +131,7 @@ def stage(f: Callable[..., Any], trace: Trace, args: Sequence[Any], kwargs: dict
 
     ``every_value``: results that are arguments or views get an output with their value too, for transforms to work on.
     """
+    given, structure = trees.flatten((args, kwargs))
     with trace:
         try:
             out = f(*args, **kwargs)
@@ -133,6 +140,7 @@ def stage(f: Callable[..., Any], trace: Trace, args: Sequence[Any], kwargs: dict
             if cause is None or cause is error:
                 raise
             raise cause from None
+        _refuse_changed_containers(trace, given, structure, (args, kwargs))
         leaves, out_tree = trees.flatten(out)
         del out
         _settle_captures(trace, leaves)
@@ -164,6 +172,7 @@ def _collect(trace: Trace, leaves: Sequence[Any], every_value: bool) -> tuple[li
     outputs, results = _Outputs(), []
     for h in handles:
         if not isinstance(h, Tracer):
+            _check_constant(trace, h)
             results.append(Result(constant=h, fresh=id(h) in fresh))
             continue
         argument = argument_of.get(id(h.root)) if h.kind is Kind.ARRAY else None
@@ -199,6 +208,39 @@ def _views(h: Tracer) -> tuple[ViewOp, ...]:
         chain.append(h.view_op)
         h = h.parent
     return tuple(reversed(chain))
+
+
+def _check_constant(trace: Trace, value: Any) -> None:
+    """Refuse a result that functx cannot look into: traced values in it would not come out, and every call would return this one object."""
+    kind = type(value)
+    plain = isinstance(value, (np.ndarray, np.generic)) or kind in dtypes.PYTHON_DTYPES
+    opaque = not plain and not _is_constant(value) and (kind.__hash__ is object.__hash__ or kind.__module__ != "builtins")
+    if opaque or (not plain and any(isinstance(v, Tracer) for v in gc.get_referents(value))):
+        raise StructureError(
+            f"{trace.name} returns an object of type {kind.__name__}",
+            where=where(),
+            why=f"{trace.transform} cannot see which values it holds",
+            fix="return arrays and numbers in lists, tuples and dicts"
+            if isinstance(value, Iterator)
+            else f"register {kind.__name__} as a container (functx.tree.dataclass), or return what it holds in a tuple or dict",
+        )
+
+
+def _refuse_changed_containers(trace: Trace, given: Sequence[Any], structure: Any, now: Any) -> None:
+    """Arrays are written back to the caller, but containers are not: a function must not put something else into one of its arguments."""
+    leaves, present = trees.flatten(now)
+    if present == structure and all(a is b for a, b in zip(leaves, given, strict=True)):
+        return
+    before = dict(zip(trees.leaf_paths(trees.unflatten(structure, given)), given, strict=True))
+    after = dict(zip(trees.leaf_paths(now), leaves, strict=True))
+    path = next((p for p in (*after, *before) if before.get(p) is not after.get(p)), "")
+    place = f"args{path[3:]}" if path.startswith("[0]") else f"kwargs{path[3:]}"
+    raise StructureError(
+        f"{trace.name} changes what a container among its arguments holds, at {place}",
+        where=where(),
+        why=f"{trace.transform} writes arrays back to the caller; a list, dict or object that holds them would stay as it was",
+        fix="return the new container (params = {**params, 'b': b}), or write into the array that it holds (params['b'][...] = b)",
+    )
 
 
 def _settle_captures(trace: Trace, returned: Sequence[Any]) -> None:

@@ -119,7 +119,7 @@ def resolve(graph: Graph, rule: str, params: dict[str, Any]) -> Graph:
         else:
             inner = {k: resolve(v, rule, params) for k, v in new.items() if isinstance(v, Graph)}
             new = {**new, **inner} if inner else new
-        eqns.append(eqn if new is eqn.params else type(eqn)(eqn.primitive, eqn.inputs, new, eqn.outputs, eqn.source, eqn.mark, eqn.remat))
+        eqns.append(eqn if new is eqn.params else eqn.replace(params=new))
     return graph.replace(eqns=tuple(eqns))
 
 
@@ -183,12 +183,12 @@ def _custom_jvp_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, 
     _needs_graphs(params["rule"], params["jvp"])
     jvp = resolve(params["jvp"], params["rule"], {"graph": graph, **params})
     arguments = len(ins) - params["captures"]
-    outs = b.inline(jvp, [*ins, *map(b.zeros_like, ins[:arguments])])[: len(graph.outputs)]
+    outs = b.inline(jvp, [*ins, *map(b.zeros_like, ins[:arguments])], keep_marks=False)[: len(graph.outputs)]
 
     def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
         wanted = [*active[:arguments], *(False,) * params["captures"]]
         tangent_map = jvp.replace(outputs=jvp.outputs[len(graph.outputs) :])
-        return b.interpreter.pull_linear(b, tangent_map, list(ins), wanted[:arguments], cts) + [None] * params["captures"]
+        return b.interpreter.transpose(b, tangent_map, list(ins), wanted[:arguments], cts) + [None] * params["captures"]
 
     return outs, pull
 
@@ -221,13 +221,13 @@ def _custom_vjp_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, 
     _check_captures(params["rule"], active, params["captures"])
     _needs_graphs(params["rule"], fwd)
     whole = {"graph": graph, "fwd": fwd, "bwd": bwd, **params}
-    results = b.inline(resolve(fwd, params["rule"], whole), ins)
+    results = b.inline(resolve(fwd, params["rule"], whole), ins, keep_marks=False)
     outs, residuals = split_list(results, len(graph.outputs))
     captured = ins[len(ins) - params["captures"] :]
 
     def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
         full = [b.zeros_like(o) if ct is None else ct for o, ct in zip(outs, cts, strict=True)]
-        given = b.inline(resolve(bwd, params["rule"], whole), [*captured, *residuals, *full])
+        given = b.inline(resolve(bwd, params["rule"], whole), [*captured, *residuals, *full], keep_marks=False)
         in_cts: list[Atom | None] = [None] * len(ins)
         for position, ct in zip(params["positions"], given, strict=True):
             in_cts[position] = ct
@@ -247,7 +247,7 @@ def _custom_vjp_jvp(
     outs, residuals = split_list(results, len(graph.outputs))
     captured = ins[len(ins) - params["captures"] :]
     given = [tangents[p] for p in params["positions"]]
-    out_tangents = b.interpreter.pull_linear(b, resolve(bwd, params["rule"], whole), [*captured, *residuals], [True] * len(outs), given)
+    out_tangents = b.interpreter.transpose(b, resolve(bwd, params["rule"], whole), [*captured, *residuals], [True] * len(outs), given)
     return outs, out_tangents
 
 
