@@ -101,7 +101,7 @@ class _Parser:
         if match is None:
             return None
         name, dtype, shape, kind = match.groups()
-        dims = tuple(self.dimension(d) for d in shape.split(",") if d.strip())
+        dims = tuple(self.dimension(d) for d in _split_dimensions(shape))
         self.vars[name] = var = Var(AbstractArray(dims, dtypes.from_name(dtype), _KINDS[kind]))
         return var
 
@@ -196,6 +196,18 @@ class _Parser:
         if match is None:
             raise self.error("expected a value")
         return _number(match.group())
+
+
+def _split_dimensions(shape: str) -> list[str]:
+    """The dimensions of a printed shape: commas inside parentheses (``Mod(n, 3)``) do not separate."""
+    dims, depth = [""], 0
+    for c in shape:
+        depth += (c == "(") - (c == ")")
+        if c == "," and depth == 0:
+            dims.append("")
+        else:
+            dims[-1] += c
+    return [d for d in dims if d.strip()]
 
 
 def _number(text: str) -> Any:
