@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +123,32 @@ _HOLDERS = 2
 _LOCAL = _local_references()
 
 
-def overlap(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays may share memory, by byte bounds."""
-    return np.may_share_memory(a, b)
+def place(value: Any) -> Any:
+    """A key that equals another's where two arguments are one array (the same elements seen the same way), or one handle."""
+    return memory_key(value) if isinstance(value, np.ndarray) and value.size else id(value)
+
+
+def overlaps(arrays: Sequence[np.ndarray], written: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """Pairs of positions of arrays that share elements, one of each pair being written."""
+    bounds = sorted((*_byte_bounds(a), i) for i, a in enumerate(arrays) if a.size)
+    reaching: list[tuple[int, int, int]] = []  # arrays that end behind the start of the present one
+    for low, high, i in bounds:
+        reaching = [other for other in reaching if other[1] > low]
+        for _, _, j in reaching:
+            if (written[i] or written[j]) and _share_elements(arrays[i], arrays[j]):
+                yield min(i, j), max(i, j)
+        reaching.append((low, high, i))
+
+
+def _byte_bounds(array: np.ndarray) -> tuple[int, int]:
+    if array.flags.c_contiguous:
+        start = array.__array_interface__["data"][0]
+        return start, start + array.nbytes
+    return np.lib.array_utils.byte_bounds(array)
+
+
+def _share_elements(a: np.ndarray, b: np.ndarray) -> bool:
+    try:
+        return np.shares_memory(a, b, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return True  # intricate strides: rather refuse than miss a write

@@ -1,14 +1,20 @@
-"""Where in the user's code we are: the innermost frame that belongs neither to functx nor to NumPy."""
+"""Where in the user's code we are: which frames belong to functx or NumPy, the innermost one that does not, and tracebacks without them."""
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import sys
-from types import CodeType
-from typing import NamedTuple
+from collections.abc import Callable
+from types import CodeType, TracebackType
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+
+from functx import config
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _here = os.path.dirname(os.path.abspath(__file__))
 _root = os.path.dirname(_here)
@@ -62,6 +68,34 @@ def user_source() -> Source | None:
             return Source(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
+
+
+def hides_frames(f: F) -> F:
+    """Let exceptions leave ``f``, a public entry point, without functx's own frames in their traceback: what is left is the user's code.
+
+    FUNCTX_FULL_TRACEBACK=1 keeps all of them.
+    """
+
+    @functools.wraps(f)
+    def entry(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except Exception as error:
+            if not config.current().full_traceback:
+                error.__traceback__ = _user_frames(error.__traceback__)
+            raise
+
+    return entry  # type: ignore[return-value]
+
+
+def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback without frames of functx and NumPy."""
+    if traceback is None:
+        return None
+    rest = _user_frames(traceback.tb_next)
+    if is_internal(traceback.tb_frame.f_code):
+        return rest
+    return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
 
 
 def function_source(f: object) -> str:

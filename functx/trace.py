@@ -342,6 +342,8 @@ def made_at(tracer: Tracer) -> str:
     """What a tracer is and where its value was made."""
     trace, atom = tracer.stage, tracer._atom
     slot = trace.input_of(atom) if isinstance(atom, Var) else None
+    if slot is not None and slot.role is InRole.CAPTURED:
+        return slot.label or (made_at(slot.outer) if slot.outer is not None else "a value of the enclosing function")
     if slot is not None:
         return f"argument {slot.label}" if slot.label else "an argument"
     index = trace.producer(atom) if isinstance(atom, Var) else None

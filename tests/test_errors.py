@@ -1,6 +1,8 @@
 """The text of errors: what happened, where, why, and what to write instead, in at most 15 lines."""
 
+import dataclasses
 import inspect
+import traceback
 
 import numpy as np
 import pytest
@@ -70,6 +72,9 @@ def test_a_loss_that_is_no_scalar():
     has(caught(errors.NonScalarLossError, lambda: fx.grad(lambda x: None)(1.0)), "container", HERE)
     has(caught(errors.NonScalarLossError, lambda: fx.grad(lambda x: x > 1)(1.0)), "bool", HERE)
     has(caught(errors.NonScalarLossError, lambda: fx.grad(lambda x: x[None])(np.float64(1))), "(1,)")
+    for constant, part in (("text", "str"), (np.float64, "type"), (3, "int64"), (np.ones(2), "(2,)")):
+        has(caught(errors.NonScalarLossError, lambda constant=constant: fx.grad(lambda x: constant)(1.0)), part, "one real scalar")
+    assert fx.grad(lambda x: 3.0)(1.0) == 0.0
     has(caught(errors.StructureError, lambda: fx.grad(lambda x: x, has_aux=True)(1.0)), "has_aux", "return value, aux", HERE)
 
 
@@ -225,6 +230,64 @@ def test_unregistered_objects_say_how_to_register_them():
         has(caught(errors.StaticArgumentError, run), "Unregistered", "functx.tree.dataclass", "static_argnums", HERE)
 
 
+def test_results_that_cannot_be_looked_into():
+    @dataclasses.dataclass(frozen=True)
+    class Frozen:
+        x: object
+
+    def numbers(x):
+        yield x
+
+    made = {
+        "Unregistered": lambda x: Unregistered(), "generator": numbers, "Frozen": lambda x: Frozen(x), "map": lambda x: map(np.sin, x),
+        "method": lambda x: x.sum,
+    }  # fmt: skip
+    for kind, f in made.items():
+        for transform in (jit, fx.grad, fx.vmap, fx.make_ir, fx.checkpoint):
+            run = transform(f) if transform is not fx.checkpoint else jit(lambda x, f=f: fx.checkpoint(f)(x))
+            has(caught(errors.StructureError, lambda run=run: run(np.ones(2))), f"returns an object of type {kind}", HERE)
+
+
+def test_containers_that_are_changed_are_named():
+    def renewed(p):
+        p["b"] = p["b"] + 1
+        return p["b"].sum()
+
+    def added(p):
+        p["new"] = p["b"]
+        return p["b"].sum()
+
+    def removed(p):
+        return p.pop("b").sum()
+
+    def appended(p):
+        p["list"].append(p["b"])
+        return p["b"].sum()
+
+    def counted(p):
+        p["n"] += 1
+        return p["b"].sum()
+
+    def inner(p):
+        return jit(renewed)(p)
+
+    places = {renewed: "['b']", added: "['new']", removed: "['b']", appended: "['list'][1]", counted: "['n']", inner: "['b']"}
+    for f, place in places.items():
+        for transform in (jit, fx.grad, fx.make_ir):
+            p = {"b": np.ones(2), "list": [1.0], "n": 1}
+            text = caught(errors.StructureError, lambda f=f, transform=transform, p=p: transform(f)(p))
+            has(text, f"args[0]{place}", "return the new container", HERE)
+        has(caught(errors.StructureError, lambda f=f, p=p: jit(lambda **kw: f(kw["p"]))(p=p)), place)
+
+    def in_place(p):
+        p["b"] += 1
+        p["list"][0] = p["list"][0]
+        return p["b"].sum()
+
+    p = {"b": np.ones(2), "list": [1.0], "n": 1}
+    assert jit(in_place)(p) == 4.0 and p["b"][0] == 2.0
+
+
 def test_static_arguments():
     text = caught(errors.StaticArgumentError, lambda: jit(lambda x, o: x, static_argnums=1)(1.0, [1]))
     has(text, "list", "tuple", HERE)
@@ -326,3 +389,31 @@ def test_an_error_that_numpy_wrapped_comes_out_as_itself():
         return x.sum()
 
     assert fx.grad(handled)(np.ones(2)).tolist() == [2, 2]
+
+
+def traceback_files(run):
+    try:
+        run()
+    except Exception as error:
+        return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    raise AssertionError("it did not raise")
+
+
+@pytest.mark.parametrize(
+    "transform", [lambda f: fx.jit(f, backend="reference"), fx.grad, fx.vmap, fx.make_ir, lambda f: lambda x: fx.vjp(f, x)]
+)
+def test_tracebacks_show_the_user_s_frames_only(transform):
+    def inner(x):
+        return x @ np.ones((5, 2))
+
+    nested = transform(lambda x: fx.jit(inner, backend="reference")(x).sum())
+    for f in (transform(inner), nested):
+        assert {*traceback_files(lambda: f(np.ones((3, 4))))} == {__file__}  # noqa: B023
+    with fx.config.options(full_traceback=True):
+        assert {*traceback_files(lambda: transform(inner)(np.ones((3, 4))))} > {__file__}
+
+
+def test_operands_of_a_bad_product_are_named_through_nested_transforms():
+    w = np.ones((5, 2))
+    with pytest.raises(ValueError, match=r"argument 'x' is f64\[3,4\]; an array of the surrounding program is f64\[5,2\]"):
+        fx.jit(lambda x: fx.grad(lambda x: (x @ w).sum())(x))(np.ones((3, 4)))

@@ -229,6 +229,17 @@ def test_stop_gradient_and_checkpoint():
     tree_close(fx.grad(lambda d: d["a"] * fx.stop_gradient(d)["b"])({"a": 2.0, "b": 5.0}), {"a": 5.0, "b": 0.0})
     assert fx.stop_gradient({"a": 1.0}) == {"a": 1.0}
 
+    def write_through(x):
+        y = fx.stop_gradient(x[1:])
+        y *= 2
+        return y, x.sum()
+
+    for run in (write_through, jit(write_through), lambda x: fx.vjp(write_through, x)[0]):
+        x = array(1, 2, 3)
+        y, total = run(x)
+        assert np.shares_memory(y, x) and total == 11.0
+        tree_close(x, array(1, 4, 6))
+
     def body(x, y):
         x[0] = y
         return {"s": np.sin(x).sum()}

@@ -441,3 +441,52 @@ def test_no_warning_on_the_ordinary_path():
         f = fx.jit(lambda x: np.log(x) / x)
         assert np.isnan(f(np.zeros(2))).all() or np.isinf(f(np.zeros(2))).all()
         fx.grad(lambda x: np.sqrt(x).sum())(np.zeros(2))
+
+
+def test_disjoint_views_of_one_array_may_be_written():
+    def f(a, b):
+        a += b
+        b[:] = 7.0
+
+    base, expected = np.arange(12.0).reshape(3, 4), np.arange(12.0).reshape(3, 4)
+    f(expected[:, 0], expected[:, 2])
+    g = fx.jit(f, backend="reference")
+    for _ in range(2):
+        fresh = base.copy()
+        g(fresh[:, 0], fresh[:, 2])
+        np.testing.assert_array_equal(fresh, expected)
+    assert g.cache_info().traces == 1
+    with pytest.raises(fx.errors.OverlapError):
+        g(base[:, 0], base[0, :3])
+
+
+def test_one_array_passed_twice_is_one_handle_for_every_way_of_tracing():
+    def f(a, b):
+        a += 1.0
+        return b.sum()
+
+    x = np.zeros(3)
+    assert fx.jit(f, backend="reference")(x, x) == 3.0
+    assert fx.jit(f, backend="reference")(x, x[:]) == 6.0
+    assert len(fx.make_ir(f)(x, x).inputs) == 1
+    assert fx.eval_shape(f, x, x[:]).shape == ()
+    assert fx.vmap(f)(np.zeros((2, 3)), np.ones((2, 3))).tolist() == [3.0, 3.0]
+    batch = np.zeros((2, 3))
+    assert fx.vmap(f)(batch, batch[:]).tolist() == [3.0, 3.0]
+
+
+def test_threads_that_trace_the_same_call_keep_one_entry():
+    g = fx.jit(lambda x: np.sin(x) * 2, backend="reference")
+    barrier = threading.Barrier(4)
+
+    def work():
+        barrier.wait()
+        for n in range(1, 6):
+            np.testing.assert_allclose(g(np.ones(n)), 2 * np.sin(np.ones(n)))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert g.cache_info().entries == 5

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functx import mutation, trees
+from functx import config, mutation, trees
+from functx.check import check_graph
 from functx.dtypes import Kind
 from functx.interpret import eval_graph
 from functx.ir import Atom, Graph, OutRole, Var
@@ -30,6 +31,8 @@ def input_values(staged: Staged, parent: Trace | None) -> list[Any]:
 
 def execute(graph: Graph, values: Sequence[Any], parent: Trace | None, known: Mapping[Var, Any] | None = None) -> list[Any]:
     """The graph's outputs: inlined into the enclosing trace, or evaluated by the reference implementations."""
+    if config.current().debug >= 3:
+        check_graph(graph)
     if parent is not None:
         return parent.inline(graph, values, known)
     return own(eval_graph(graph, values, known), values)

@@ -8,6 +8,7 @@ one equation. A call of the same rule with the same types inside its own rule is
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
@@ -62,10 +63,12 @@ class _CustomRule:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         parent = current_trace()
         if parent is None:
-            return self._f(*args)
+            return self._f(*args, **kwargs)
+        if kwargs:
+            args = self._positional(args, kwargs)
         sub = stage_subgraph(self._f, self.kind, args, {}, parent, share=False)
         if any(slot.written for slot in sub.staged.trace.inputs):
             raise self._error("writes to its arguments", "a custom rule describes a pure function", "copy what it changes")
@@ -77,6 +80,14 @@ class _CustomRule:
         outs = iter(parent.emit.bind(self._primitive, operands, {**params, "rule": self._id, "captures": len(captured)}))
         leaves = [r.constant if r.aval is None else wrap(next(outs), r.aval.kind, parent) for r in sub.staged.results]
         return trees.unflatten(sub.staged.out_tree, leaves)
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments by position, as the functions of a rule take them."""
+        bound = inspect.signature(self._f).bind(*args, **kwargs)
+        if bound.kwargs:
+            what = f"takes {sorted(bound.kwargs)} by keyword only"
+            raise self._error(what, "its rule receives arguments by position", "make them positional")
+        return bound.args
 
     def _params(self, sub: SubGraph, primal: _Body, args: tuple[Any, ...], parent: Trace) -> tuple[dict[str, Any], list[Tracer]]:
         """The graphs of the rule, and the handles that they close over."""

@@ -16,7 +16,7 @@ from functx.transforms.arguments import Arguments, is_traced_leaf
 from functx.transforms.boundary import wrap
 from functx.transforms.interpreter import INTERPRETER
 from functx.transforms.reverse import pullback
-from functx.transforms.staging import Leaf, Staged, add_leaf, lift_leaves, stage
+from functx.transforms.staging import Leaf, Staged, add_leaves, lift_leaves, stage
 from functx.util import zip_strict
 
 
@@ -42,23 +42,15 @@ def stage_differentiated(f: Callable[..., Any], transform: str, arguments: Argum
     parent = current_trace()
     leaves = lift_leaves(arguments.leaves, parent)
     trace = Trace(function_source(f), transform)
-    shared: dict[Any, int] = {}
-    slots: list[int | None] = []
-    given: list[Any] = []
-    for i, (value, label) in enumerate(zip_strict(leaves, arguments.labels)):
+
+    def describe(i: int, value: Any) -> Leaf | None:
         if not is_traced_leaf(value):
-            slots.append(None)
-            given.append(value)
-            continue
-        key = (id(value), i if i in wanted else None)  # the same array as two arguments is one handle, unless one is differentiated
-        if key not in shared:
-            shared[key] = len(trace.inputs)
-            aval = _as_float(type_of(value)) if i in wanted else None
-            slot = add_leaf(trace, Leaf(value, label, aval, facts={"differentiated": i in wanted}))
-            if isinstance(value, Tracer) and i not in wanted and value.parent is None:
-                trace.bind_outer(value, slot)
-        slots.append(shared[key])
-        given.append(trace.inputs[shared[key]].handle)
+            return None
+        if i not in wanted:
+            return Leaf(value, arguments.labels[i])
+        return Leaf(value, arguments.labels[i], _as_float(type_of(value)), facts={"differentiated": True}, own=True)
+
+    slots, given = add_leaves(trace, leaves, describe)
     args, kwargs = arguments.rebuild(given)
     staged = stage(f, trace, args, kwargs)
     return Differentiated(staged, arguments, slots, [s.differentiated for s in staged.trace.inputs], parent)

@@ -11,7 +11,7 @@ import numpy as np
 
 from functx import trees
 from functx.backend import Executable
-from functx.capture import memory_key, overlap
+from functx.capture import memory_key, overlaps
 from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.ir import AbstractArray, Graph, OutRole
 from functx.trace import type_of_value
@@ -81,14 +81,15 @@ class Predicates:
         )
 
     def _conflict(self, leaves: Sequence[Any], captured: Sequence[tuple[AbstractArray, np.ndarray]]) -> bool:
-        for source in self.written:
-            target = source if isinstance(source, np.ndarray) else leaves[source]
-            same = None if target is source else self.aliases[source]
-            others = [v for j, v in enumerate(leaves) if isinstance(v, np.ndarray) and self.aliases[j] != same]
-            others += [array for _, array in captured if array is not target]
-            if not target.flags.writeable or any(overlap(target, other) for other in others):
-                return True
-        return False
+        """Whether something written is read-only or shares memory with something else."""
+        if not self.written:
+            return False
+        written = {id(source if isinstance(source, np.ndarray) else leaves[source]) for source in self.written}
+        arrays = [v for i, v in enumerate(leaves) if isinstance(v, np.ndarray) and self.aliases[i] == i]
+        arrays += [array for _, array in captured]
+        flags = [id(v) in written for v in arrays]
+        read_only = any(flag and not v.flags.writeable for v, flag in zip(arrays, flags, strict=True))
+        return read_only or next(overlaps(arrays, flags), None) is not None
 
 
 def layout(array: np.ndarray) -> Any:

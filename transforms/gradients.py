@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import is_inexact
+from functx.dtypes import PYTHON_DTYPES, is_inexact
 from functx.errors import NonScalarLossError, StructureError
 from functx.ir import Graph, Literal
-from functx.source import function_source
-from functx.trace import where
+from functx.source import function_source, hides_frames
+from functx.trace import type_of_value, where
 from functx.transforms.arguments import flatten_arguments
 from functx.transforms.boundary import deliver, execute, input_values, translate
 from functx.transforms.differentiation import Differentiated, gradient_tree, joint_graph_of, stage_differentiated, wanted_leaves
@@ -44,6 +44,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
     (np.float64(5.0), array([2., 4.]))
     """
 
+    @hides_frames
     @functools.wraps(f)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
         nums = [_argnum(n, args, f) for n in ((argnums,) if _is_single(argnums) else argnums)]
@@ -67,6 +68,7 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
     """
     both = value_and_grad(f, argnums, has_aux)
 
+    @hides_frames
     @functools.wraps(f)
     def grad_f(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)
@@ -128,15 +130,17 @@ def _loss_output(staged: Staged, has_aux: bool) -> int | None:
             fix="return the scalar alone, or the rest as auxiliary data (has_aux=True)",
         )
     result = staged.results[0]
-    if result.aval is None:
-        return None
-    if result.aval.shape != ():
+    if result.aval is None and not isinstance(result.constant, (np.ndarray, np.generic, *PYTHON_DTYPES)):
+        what = f"grad of {name}: the result is a {type(result.constant).__name__}"
+        raise NonScalarLossError(what, where=where(), why=why, fix="return a float")
+    aval = result.aval or type_of_value(result.constant)
+    if aval.shape != ():
         raise NonScalarLossError(
-            f"grad of {name}: the result has shape {shapes.show(result.aval.shape)}, not ()",
+            f"grad of {name}: the result has shape {shapes.show(aval.shape)}, not ()",
             where=where(),
             why=why,
             fix="reduce it with .sum() or .mean(), or use functx.jacrev for a Jacobian",
         )
-    if not is_inexact(result.aval.dtype) or result.aval.dtype.kind == "c":
-        raise NonScalarLossError(f"grad of {name}: the result has dtype {result.aval.dtype}", where=where(), why=why, fix="return a float")
+    if not is_inexact(aval.dtype) or aval.dtype.kind == "c":
+        raise NonScalarLossError(f"grad of {name}: the result has dtype {aval.dtype}", where=where(), why=why, fix="return a float")
     return result.value

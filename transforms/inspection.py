@@ -11,10 +11,10 @@ import numpy as np
 
 from functx import dtypes, shapes, trees
 from functx.ir import AbstractArray, Graph
-from functx.source import function_source
+from functx.source import function_source, hides_frames
 from functx.trace import Trace, current_trace
 from functx.transforms.arguments import flatten_arguments, is_traced_leaf
-from functx.transforms.staging import Leaf, Staged, add_leaf, lift_leaves, stage
+from functx.transforms.staging import Leaf, Staged, add_leaves, lift_leaves, stage
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,15 @@ class ShapeDtypeStruct:
 def _stage(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Staged:
     arguments = flatten_arguments(f, args, kwargs)
     parent = current_trace()
-    structs = [isinstance(v, ShapeDtypeStruct) for v in arguments.leaves]
-    values = [v if s else lift_leaves([v], parent)[0] for v, s in zip(arguments.leaves, structs, strict=True)]
+    leaves = [v if isinstance(v, ShapeDtypeStruct) else lift_leaves([v], parent)[0] for v in arguments.leaves]
     trace = Trace(function_source(f), "make_ir", opaque=True)
-    given = []
-    for value, label, struct in zip(values, arguments.labels, structs, strict=True):
-        if struct:
-            given.append(trace.add_input(AbstractArray(value.shape, value.dtype), label=label).handle)
-        elif is_traced_leaf(value):
-            given.append(add_leaf(trace, Leaf(value, label)).handle)
-        else:
-            given.append(value)
+
+    def describe(i: int, value: Any) -> Leaf | None:
+        if isinstance(value, ShapeDtypeStruct):
+            return Leaf(value, arguments.labels[i], AbstractArray(value.shape, value.dtype))
+        return Leaf(value, arguments.labels[i]) if is_traced_leaf(value) else None
+
+    _, given = add_leaves(trace, leaves, describe)
     args, kwargs = arguments.rebuild(given)
     return stage(f, trace, args, kwargs)
 
@@ -74,6 +72,7 @@ def make_ir(f: Callable[..., Any]) -> Callable[..., Graph]:
       return b~ }
     """
 
+    @hides_frames
     @functools.wraps(f)
     def make_ir_f(*args: Any, **kwargs: Any) -> Graph:
         return _stage(f, args, kwargs).graph

@@ -11,8 +11,8 @@ import threading
 import time
 import types
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,12 @@ from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.errors import CompilerMissingError, PerformanceWarning, StaticArgumentError
 from functx.ir import Graph
 from functx.ops.higher_order import call
-from functx.source import function_source
+from functx.source import function_source, hides_frames
 from functx.trace import Trace, Tracer, current_trace, where
 from functx.transforms.arguments import flatten_arguments, is_traced_leaf, positional_names
-from functx.transforms.entries import Entry, Key, alias_pattern, leaf_key, make_entry, typed_value
+from functx.transforms.entries import Entry, Key, leaf_key, make_entry, typed_value
 from functx.transforms.pipeline import optimize
-from functx.transforms.staging import Leaf, add_leaf, stage
+from functx.transforms.staging import Leaf, add_leaves, stage
 from functx.transforms.subgraphs import bind_subgraph, stage_subgraph
 
 MAX_SPECIALIZATIONS = 8
@@ -67,12 +67,32 @@ class JitOptions:
 
 @dataclass
 class _Call:
-    """One call, taken apart: dynamic arguments, static ones by position and name."""
+    """One call, taken apart: dynamic arguments, and static ones by position and by name."""
 
+    f: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    static: tuple[Any, ...]
-    f: Callable[..., Any]
+    fixed: dict[int, Any] = field(default_factory=dict)
+    fixed_names: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def static(self) -> tuple[Any, ...]:
+        """The static arguments' part of the key."""
+        return tuple((k, typed_value(v)) for k, v in (*self.fixed.items(), *self.fixed_names.items()))
+
+    def function(self) -> Callable[..., Any]:
+        """The function of the dynamic arguments: what is traced."""
+        if not self.fixed and not self.fixed_names:
+            return self.f
+
+        @functools.wraps(self.f)
+        def f(*rest: Any, **named: Any) -> Any:
+            it = iter(rest)
+            count = len(rest) + len(self.fixed)
+            return self.f(*(self.fixed[i] if i in self.fixed else next(it) for i in range(count)), **named, **self.fixed_names)
+
+        f.__signature__ = _signature_without(self.f, self.fixed)  # type: ignore[attr-defined]
+        return f
 
 
 class JittedFunction:
@@ -86,6 +106,7 @@ class JittedFunction:
         self._specializations: dict[str, int] = {}
         self.clear_cache()
 
+    @hides_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if config.current().disable_jit:
             return self._f(*args, **kwargs)
@@ -124,53 +145,58 @@ class JittedFunction:
     # --- static arguments ---------------------------------------------------------------------------------------------------------------
 
     def _take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
-        """Separate static arguments, which the traced function is closed over."""
+        """Separate static arguments from dynamic ones."""
         if not self._static_positions and not self._options.static_argnames:
-            return _Call(args, kwargs, (), self._f)
-        positions = {i % len(args) for i in self._static_positions if -len(args) <= i < len(args)}
-        names = [k for k in kwargs if k in self._options.static_argnames]
-        fixed = {i: _static_value(args[i], self._f) for i in sorted(positions)}
-        fixed_names = {k: _static_value(kwargs[k], self._f) for k in sorted(names)}
-        dynamic = tuple(v for i, v in enumerate(args) if i not in positions)
-
-        @functools.wraps(self._f)
-        def f(*rest: Any, **named: Any) -> Any:
-            it = iter(rest)
-            return self._f(*(fixed[i] if i in fixed else next(it) for i in range(len(args))), **named, **fixed_names)
-
-        f.__signature__ = _signature_without(self._f, positions)  # type: ignore[attr-defined]
-        static = (*fixed.items(), *fixed_names.items())
-        return _Call(dynamic, {k: v for k, v in kwargs.items() if k not in fixed_names}, static, f)
+            return _Call(self._f, args, kwargs)
+        positions = sorted({i % len(args) for i in self._static_positions if -len(args) <= i < len(args)})
+        names = sorted(k for k in kwargs if k in self._options.static_argnames)
+        return _Call(
+            self._f,
+            tuple(v for i, v in enumerate(args) if i not in positions),
+            {k: v for k, v in kwargs.items() if k not in names},
+            {i: _static_value(args[i], self._f) for i in positions},
+            {k: _static_value(kwargs[k], self._f) for k in names},
+        )
 
     # --- concrete calls -----------------------------------------------------------------------------------------------------------------
 
     def _entry(self, taken: _Call, compile: bool = True) -> tuple[Entry, list[Any]]:
         """The entry for a call, traced and compiled if there is none yet."""
         leaves, structure = trees.flatten((taken.args, taken.kwargs))
-        options = (self._options.backend, config.current().backend)
-        key = Key(structure, tuple(leaf_key(v) for v in leaves), tuple((k, typed_value(v)) for k, v in taken.static), options)
+        c = config.current()
+        options = (self._options.backend, c.backend, c.cxx, c.parallel_threshold)
+        key = Key(structure, tuple(leaf_key(v) for v in leaves), taken.static, options)
         entries = self._entries.get(key, ())
         entry = next((e for e in entries if e.matches(leaves)), None)
         if entry is None:
-            entry = self._trace(taken, leaves)
-            with self._lock:
-                self._entries.setdefault(key, []).insert(0, entry)
+            traced = self._trace(taken, leaves)
+            with self._lock:  # another thread may have been faster: the first entry wins
+                entries = self._entries.setdefault(key, [])
+                entry = next((e for e in entries if e.matches(leaves)), traced)
+                if entry is traced:
+                    entries.insert(0, traced)
         elif entry.executable is not None:
-            self._counts["hits"] += 1
+            with self._lock:
+                self._counts["hits"] += 1
         if compile and entry.executable is None:
             entry.executable = self._compile(entry.graph)
         return entry, leaves
 
     def _trace(self, taken: _Call, leaves: Sequence[Any]) -> Entry:
         start = time.perf_counter()
-        arguments = flatten_arguments(taken.f, taken.args, taken.kwargs)
+        f = taken.function()
+        arguments = flatten_arguments(f, taken.args, taken.kwargs)
         trace = Trace(function_source(self._f), "jit", opaque=True)
         specialized: dict[int, Any] = {}
-        slots, given = _add_inputs(
-            trace, leaves, arguments.labels, lambda i: self._specializer(leaves[i], i, arguments.labels[i], specialized)
-        )
+
+        def describe(i: int, value: Any) -> Leaf | None:
+            label = arguments.labels[i]
+            facts = {"specialize": self._specializer(value, i, label, specialized)}
+            return Leaf(value, label, facts=facts) if is_traced_leaf(value) else None
+
+        slots, given = add_leaves(trace, leaves, describe)
         args, kwargs = arguments.rebuild(given)
-        staged = stage(taken.f, trace, args, kwargs, every_value=False)
+        staged = stage(f, trace, args, kwargs, every_value=False)
         traced = time.perf_counter()
         graph = optimize(staged.graph)
         with self._lock:
@@ -212,30 +238,8 @@ class JittedFunction:
     def _call_traced(self, taken: _Call) -> Any:
         """Stage the function inside the enclosing trace as one ``call`` equation."""
         parent = current_trace()
-        sub = stage_subgraph(taken.f, "jit", taken.args, taken.kwargs, parent, opaque=True)
+        sub = stage_subgraph(taken.function(), "jit", taken.args, taken.kwargs, parent, opaque=True)
         return bind_subgraph(sub.staged, parent, call, {"graph": sub.staged.graph, "name": getattr(self._f, "__name__", "f")})
-
-
-def _add_inputs(
-    trace: Trace, leaves: Sequence[Any], labels: Sequence[str], specialize: Callable[[int], Any]
-) -> tuple[list[int | None], list[Any]]:
-    """An input per distinct array or scalar; equal arrays share one handle, so that a write through one is seen through the other."""
-    slots: list[int | None] = []
-    given: list[Any] = []
-    pattern = alias_pattern(leaves)
-    for i, (value, label) in enumerate(zip(leaves, labels, strict=True)):
-        if not is_traced_leaf(value):
-            slots.append(None)
-            given.append(value)
-            continue
-        if pattern[i] != i:
-            slots.append(slots[pattern[i]])
-            given.append(given[pattern[i]])
-            continue
-        slot = add_leaf(trace, Leaf(value, label, facts={"specialize": specialize(i)}))
-        slots.append(len(trace.inputs) - 1)
-        given.append(slot.handle)
-    return slots, given
 
 
 _no_compiler_warned = False
@@ -280,7 +284,7 @@ def _static_value(value: Any, f: Callable[..., Any]) -> Any:
     return value
 
 
-def _signature_without(f: Callable[..., Any], positions: set[int]) -> inspect.Signature | None:
+def _signature_without(f: Callable[..., Any], positions: Container[int]) -> inspect.Signature | None:
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):

@@ -11,7 +11,7 @@ from functx import shapes, trees
 from functx.dtypes import is_inexact
 from functx.errors import LeakedTracerError, StructureError
 from functx.ir import AbstractArray, Input, InRole, Output, OutRole, Var
-from functx.source import function_source
+from functx.source import function_source, hides_frames
 from functx.trace import Trace, Tracer, current_trace, where
 from functx.transforms.arguments import flatten_arguments
 from functx.transforms.boundary import deliver, execute, input_values, translate, wrap
@@ -22,6 +22,7 @@ from functx.transforms.split import split_joint
 from functx.util import zip_strict
 
 
+@hides_frames
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Results of ``f`` and a function that pulls cotangents back through it.
 
@@ -97,6 +98,7 @@ def _fitting(value: Any, var: Var, what: str = "cotangent") -> Any:
     return value if isinstance(value, Tracer) and own.dtype == aval.dtype else np.asarray(value).astype(aval.dtype, copy=False)[...]
 
 
+@hides_frames
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """Results of ``f`` and their directional derivative.
 

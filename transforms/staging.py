@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from functx import dtypes, trees
-from functx.capture import by_reference, held_by_nobody_else, overlap
+from functx.capture import by_reference, held_by_nobody_else, overlaps, place
 from functx.dtypes import Kind
 from functx.errors import OverlapError, StaticArgumentError, StructureError, functx_cause
 from functx.ir import AbstractArray, Graph, Output, OutRole
-from functx.source import function_source
 from functx.trace import Trace, TraceInput, Tracer, ViewOp, dataless, type_of_value, where
 
 
@@ -66,13 +65,22 @@ class Staged:
 
 @dataclass
 class Leaf:
-    """What a transform wants done with one argument leaf; see :class:`functx.trace.TraceInput` for the facts."""
+    """What a transform wants done with one argument leaf.
+
+    Attributes:
+      aval, shadow: its type and layout inside, where they differ from the value's own.
+      facts: fields of :class:`functx.trace.TraceInput`.
+      own: it gets an input of its own, though the same array be passed twice or closed over (a differentiated argument).
+      axis: the batch axis along which it is mapped.
+    """
 
     value: Any
     label: str
     aval: AbstractArray | None = None
     shadow: Any = None
     facts: dict[str, Any] = field(default_factory=dict)
+    own: bool = False
+    axis: int | None = None
 
 
 def is_static(value: Any) -> bool:
@@ -121,9 +129,34 @@ def add_leaf(trace: Trace, leaf: Leaf) -> TraceInput:
     return trace.add_input(aval, shadow=shadow, label=leaf.label, **facts)
 
 
-def function_name(f: Callable[..., Any]) -> str:
-    """How messages call a function."""
-    return function_source(f)
+def add_leaves(trace: Trace, leaves: Sequence[Any], describe: Callable[[int, Any], Leaf | None]) -> tuple[list[int | None], list[Any]]:
+    """Make inputs of ``trace`` for argument leaves, described by ``describe(position, value)`` (None: static, passed as it is).
+
+    An array or handle that is passed twice is one input, so that a write through one is seen through the other; not so for leaves with an
+    input of their own.
+
+    Returns:
+      For each leaf the index of its input (None: static), and what the function is called with.
+    """
+    slots: list[int | None] = []
+    given: list[Any] = []
+    index_of: dict[Any, int] = {}
+    for i, value in enumerate(leaves):
+        leaf = describe(i, value)
+        if leaf is None:
+            slots.append(None)
+            given.append(value)
+            continue
+        shareable = isinstance(value, (Tracer, np.ndarray)) and not leaf.own
+        key = (place(value), leaf.axis) if shareable else ("own", i)
+        if key not in index_of:
+            index_of[key] = len(trace.inputs)
+            slot = add_leaf(trace, leaf)
+            if shareable and leaf.axis is None and isinstance(value, Tracer) and value.parent is None:
+                trace.bind_outer(value, slot)
+        slots.append(index_of[key])
+        given.append(trace.inputs[index_of[key]].handle)
+    return slots, given
 
 
 def stage(f: Callable[..., Any], trace: Trace, args: Sequence[Any], kwargs: dict[str, Any], *, every_value: bool = True) -> Staged:
@@ -260,21 +293,22 @@ def _settle_captures(trace: Trace, returned: Sequence[Any]) -> None:
 
 def _refuse_overlapping_writes(trace: Trace) -> None:
     """An input that is written must not share memory with another one: NumPy would show the write there, and the graph does not."""
+    if not any(slot.written for slot in trace.inputs):
+        return
+    concrete = [slot for slot in trace.inputs if slot.array is not None]
+    shared = overlaps([slot.array for slot in concrete], [slot.written for slot in concrete])
+    pairs = [(concrete[i], concrete[j]) for i, j in shared]
+    first: dict[int, TraceInput] = {}
     for slot in trace.inputs:
-        for other in trace.inputs:
-            if slot.written and other is not slot and _share_memory(slot, other):
-                names = [s.label or "a captured array" for s in (slot, other)]
-                raise OverlapError(
-                    f"{trace.name} writes to {names[0]}, which shares memory with {names[1]}",
-                    where=where(),
-                    why=f"{trace.transform} follows each array by itself here",
-                    fix="pass a copy of one of them",
-                )
-
-
-def _share_memory(a: TraceInput, b: TraceInput) -> bool:
-    if a.outer is not None and b.outer is not None:
-        return a.outer.root is b.outer.root and a.handle.kind is Kind.ARRAY
-    if a.array is not None and b.array is not None:
-        return overlap(a.array, b.array)
-    return False
+        if slot.outer is not None and slot.handle.kind is Kind.ARRAY:
+            other = first.setdefault(id(slot.outer.root), slot)
+            pairs += [(other, slot)] if other is not slot and (slot.written or other.written) else []
+    for a, b in pairs:
+        written, read = (a, b) if a.written else (b, a)
+        names = [s.label or "a captured array" for s in (written, read)]
+        raise OverlapError(
+            f"{trace.name} writes to {names[0]}, which shares memory with {names[1]}",
+            where=where(),
+            why=f"{trace.transform} follows each array by itself here",
+            fix="pass a copy of one of them",
+        )

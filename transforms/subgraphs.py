@@ -14,7 +14,7 @@ from functx.source import function_source
 from functx.trace import Trace, Tracer
 from functx.transforms.arguments import Arguments, flatten_arguments, is_traced_leaf
 from functx.transforms.boundary import deliver, input_values
-from functx.transforms.staging import Leaf, Staged, add_leaf, lift_leaves, stage
+from functx.transforms.staging import Leaf, Staged, add_leaves, lift_leaves, stage
 
 
 @dataclass
@@ -51,24 +51,13 @@ def stage_subgraph(
     leaves = lift_leaves(arguments.leaves, parent)
     trace = Trace(function_source(f), transform, opaque=opaque)
     trace.rule = rule
-    slots: list[int | None] = []
-    given: list[Any] = []
-    first_of: dict[int, int] = {}
-    for i, (value, label) in enumerate(zip(leaves, arguments.labels, strict=True)):
+
+    def describe(i: int, value: Any) -> Leaf | None:
         if not is_traced_leaf(value):
-            slots.append(None)
-            given.append(value)
-            continue
-        first = first_of.setdefault(id(value), i) if share else i
-        if first != i:
-            slots.append(slots[first])
-            given.append(given[first])
-            continue
-        slot = add_leaf(trace, Leaf(value, label, facts={"specialize": _specialize(value) if opaque else None}))
-        if share and value.parent is None:
-            trace.bind_outer(value, slot)
-        slots.append(len(trace.inputs) - 1)
-        given.append(slot.handle)
+            return None
+        return Leaf(value, arguments.labels[i], facts={"specialize": _specialize(value) if opaque else None}, own=not share)
+
+    slots, given = add_leaves(trace, leaves, describe)
     inner_args, inner_kwargs = arguments.rebuild(given)
     return SubGraph(stage(f, trace, inner_args, inner_kwargs), arguments, slots)
 

@@ -14,14 +14,14 @@ from functx import mutation, shapes, trees
 from functx.dtypes import Kind
 from functx.errors import AxesError, OverlapError
 from functx.ir import AbstractArray, Output, OutRole
-from functx.source import function_source
+from functx.source import function_source, hides_frames
 from functx.trace import Trace, Tracer, current_trace, dataless, where
 from functx.transforms.arguments import Arguments, flatten_arguments, is_traced_leaf
 from functx.transforms.batching import emit_vmap
 from functx.transforms.boundary import execute, input_values, translate, wrap
 from functx.transforms.differentiation import type_of
 from functx.transforms.interpreter import INTERPRETER, lane_var
-from functx.transforms.staging import Leaf, Staged, add_leaf, lift_leaves, stage
+from functx.transforms.staging import Leaf, Staged, add_leaves, lift_leaves, stage
 from functx.util import zip_strict
 
 
@@ -47,6 +47,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     array([3., 4.])
     """
 
+    @hides_frames
     @functools.wraps(f)
     def vmap_f(*args: Any, **kwargs: Any) -> Any:
         parent = current_trace()
@@ -55,10 +56,20 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         leaves = lift_leaves(arguments.leaves, parent)
         size, axes = _batch_size(f, leaves, axes, arguments)
         trace = Trace(function_source(f), "vmap")
-        given, batched = _add_inputs(trace, leaves, axes, arguments.labels)
+
+        def describe(i: int, value: Any) -> Leaf | None:
+            if not is_traced_leaf(value):
+                return None
+            label, axis = arguments.labels[i], axes[i]
+            if axis is None:
+                return Leaf(value, label)
+            return Leaf(value, label, _example_type(value, axis), _example_shadow(value, axis), {"hidden": True}, axis=axis)
+
+        slots, given = add_leaves(trace, leaves, describe)
         args, kwargs = arguments.rebuild(given)
         staged = stage(f, trace, args, kwargs)
-        lanes = [*batched, *(None for _ in staged.trace.inputs[len(batched) :])]
+        axis_of = {slot: axis for slot, axis in zip_strict(slots, axes) if slot is not None}
+        lanes = [axis_of.get(i) for i in range(len(staged.trace.inputs))]
         return _run(staged, lanes, size, out_axes, parent)
 
     return vmap_f
@@ -167,31 +178,6 @@ def _corrected(arguments: Arguments, axes: Sequence[int | None], shared: set[int
 
 
 # --- running ------------------------------------------------------------------------------------------------------------------------------
-
-
-def _add_inputs(
-    trace: Trace, leaves: Sequence[Any], axes: Sequence[int | None], labels: Sequence[str]
-) -> tuple[list[Any], list[int | None]]:
-    """Handles for one example, and the batch axis of each trace input."""
-    given: list[Any] = []
-    lanes: list[int | None] = []
-    shared: dict[Any, Tracer] = {}
-    for value, axis, label in zip_strict(leaves, axes, labels):
-        if not is_traced_leaf(value):
-            given.append(value)
-            continue
-        key = (id(value), axis)
-        if key not in shared:
-            if axis is None:
-                slot = add_leaf(trace, Leaf(value, label))
-                if isinstance(value, Tracer) and value.parent is None:
-                    trace.bind_outer(value, slot)
-            else:
-                slot = add_leaf(trace, Leaf(value, label, _example_type(value, axis), _example_shadow(value, axis), {"hidden": True}))
-            shared[key] = slot.handle
-            lanes.append(axis)
-        given.append(shared[key])
-    return given, lanes
 
 
 def _example_type(value: Any, axis: int) -> AbstractArray:
