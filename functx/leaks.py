@@ -65,7 +65,8 @@ def _closure_place(cell: CellType) -> str | None:
     for closure in gc.get_referrers(cell):
         for function in gc.get_referrers(closure) if isinstance(closure, tuple) else ():
             if isinstance(function, FunctionType) and not is_internal(function.__code__):
-                return f"closure variable {function.__code__.co_freevars[closure.index(cell)]} of {function.__qualname__}"
+                variables = zip(function.__code__.co_freevars, closure, strict=True)  # cells compare by what they hold, a tracer
+                return f"closure variable {next(name for name, c in variables if c is cell)} of {function.__qualname__}"
     return None
 
 

@@ -354,6 +354,13 @@ def made_at(tracer: Tracer) -> str:
 def leaked(tracer: Tracer) -> LeakedTracerError:
     """The error for a tracer used outside its trace: what it was, where it was made, who holds it."""
     trace = tracer.stage
+    if not trace.closed:
+        return LeakedTracerError(
+            f"a traced value was used outside {trace.transform} of {trace.name}: {made_at(tracer)}, of type {tracer.aval}",
+            where=where(),
+            why="that function is traced in another thread or context, and its values can be used there only",
+            fix="do it in the thread that calls the function, or start the threads around the transformed function",
+        )
     return LeakedTracerError(
         f"a traced value was used after {trace.transform} of {trace.name} had finished: {made_at(tracer)}, of type {tracer.aval}",
         where=where(),

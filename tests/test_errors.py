@@ -239,13 +239,15 @@ def test_results_that_cannot_be_looked_into():
         yield x
 
     made = {
-        "Unregistered": lambda x: Unregistered(), "generator": numbers, "Frozen": lambda x: Frozen(x), "map": lambda x: map(np.sin, x),
-        "method": lambda x: x.sum,
-    }  # fmt: skip
+        "Unregistered": lambda x: Unregistered(),
+        "generator": numbers,
+        "Frozen": lambda x: Frozen(x),
+        "map": lambda x: map(np.sin, x),
+    }
     for kind, f in made.items():
         for transform in (jit, fx.grad, fx.vmap, fx.make_ir, fx.checkpoint):
             run = transform(f) if transform is not fx.checkpoint else jit(lambda x, f=f: fx.checkpoint(f)(x))
-            has(caught(errors.StructureError, lambda run=run: run(np.ones(2))), f"returns an object of type {kind}", HERE)
+            has(caught(errors.StructureError, lambda run=run: run(np.ones((2, 2)))), f"returns an object of type {kind}", HERE)
 
 
 def test_containers_that_are_changed_are_named():

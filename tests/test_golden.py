@@ -70,7 +70,7 @@ PARAMS = (np.ones((16, 4), np.float32), np.zeros(4, np.float32))
 PER_SAMPLE = fx.vmap(fx.grad(dense_loss), in_axes=(None, 0, 0))
 
 PROGRAMS = {
-    "pointwise": (lambda a, b: np.tanh(a * b + 1) + np.exp(-((a * b + 1) ** 2)), (X, X)),
+    "pointwise": (lambda a, b: np.tanh(a * b + 1) + np.exp(-((a * b + 1) ** 2)), (X, X + 1)),
     "stencil": (stencil, (V,)),
     "stencil_grad": (fx.grad(stencil), (V,)),
     "sweep_grad": (fx.grad(sweep), (V,)),

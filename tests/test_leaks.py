@@ -1,5 +1,7 @@
 """Tracers that outlive their trace are refused however they are used, and the message names who holds them."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -140,3 +142,33 @@ def test_a_leaked_tracer_in_an_enclosing_trace_is_named_too():
 
     with pytest.raises(LeakedTracerError, match="grad of"):
         jit(f)(np.ones(2))
+
+
+def test_the_closure_variable_is_found_among_several():
+    def leaking(x):
+        a, b = x * 2, x * 3
+        return lambda: (a[0], b + 1)
+
+    made = fx.jit(leaking, backend="reference")(np.ones(2))
+    with pytest.raises(LeakedTracerError, match="closure variable a of .*leaking"):
+        made()
+
+
+@pytest.mark.parametrize("transform", [fx.grad, fx.vmap, lambda f: fx.jit(f, backend="reference")])
+def test_a_traced_value_in_another_thread_is_refused(transform):
+    caught = []
+
+    def f(x):
+        def work():
+            try:
+                x * 2
+            except LeakedTracerError as error:
+                caught.append(str(error))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return (x * 1).sum()
+
+    transform(f)(np.ones((2, 2)))
+    assert len(caught) == 1 and "outside" in caught[0] and "argument 'x'" in caught[0] and "another thread" in caught[0]
