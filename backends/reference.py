@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from functx.backend import owned
+from functx.backend import owned, write_map
+from functx.config import Config
 from functx.interpret import eval_graph
 from functx.ir import Graph
 
@@ -18,7 +19,7 @@ class ReferenceExecutable:
     compiled = False
 
     def __init__(self, graph: Graph):
-        self.graph = graph
+        self.graph, self.out_avals, self.writes = graph, graph.out_avals, write_map(graph)
 
     @property
     def source(self) -> str:
@@ -35,6 +36,6 @@ class ReferenceBackend:
 
     name = "reference"
 
-    def compile(self, graph: Graph) -> ReferenceExecutable:
-        """Nothing is compiled."""
+    def compile(self, graph: Graph, options: Config) -> ReferenceExecutable:
+        """Nothing is compiled, and no option matters."""
         return ReferenceExecutable(graph)

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from functx.config import Config
 from functx.errors import BackendError
-from functx.ir import Graph
+from functx.ir import AbstractArray, Graph, OutRole
 
 
 class Executable(Protocol):
     """A compiled graph.
 
     Attributes:
-      source: the generated program, or the printed graph where nothing is generated.
+      out_avals: the types of the results.
       workspace_bytes: scratch memory per call.
+      writes: which results are new values of inputs: index of the result -> index of the input.
+      source: the generated program, or the printed graph where nothing is generated.
       compiled: False when the code came out of a cache.
     """
 
-    source: str
+    out_avals: Sequence[AbstractArray]
     workspace_bytes: int
+    writes: Mapping[int, int]
+    source: str
     compiled: bool
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on one array per input slot, of the slot's shape and dtype and of any strides.
 
-        Every result is a new C-contiguous writable array that shares memory with nothing. Raises IndexOutOfBoundsError and
-        IntegerOverflowError with the user's line.
+        Every result is a new C-contiguous writable array that shares memory with nothing; no input is written, those of ``writes``
+        neither. An input that the code cannot read as it lies in memory (not contiguous, misaligned, byte-swapped) is copied at every
+        call. Raises IndexOutOfBoundsError and IntegerOverflowError with the user's line.
         """
 
 
@@ -38,14 +45,15 @@ class Backend(Protocol):
 
     name: str
 
-    def compile(self, graph: Graph) -> Executable:
-        """Compile a graph; raises CompilerError if the tool chain fails."""
+    def compile(self, graph: Graph, options: Config) -> Executable:
+        """Compile a graph under these options, and no others; raises CompilerError if the tool chain fails."""
 
 
 @dataclass
 class _Registry:
     factories: dict[str, Callable[[], Backend]] = field(default_factory=dict)
     instances: dict[str, Backend] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)  # a factory may ask for another backend
 
 
 _registry = _Registry()
@@ -53,18 +61,25 @@ _registry = _Registry()
 
 def register_backend(name: str, factory: Callable[[], Backend]) -> None:
     """Make ``factory()`` available as ``jit(backend=name)``; it is called once, on first use."""
-    _registry.factories[name] = factory
-    _registry.instances.pop(name, None)
+    with _registry.lock:
+        _registry.factories[name] = factory
+        _registry.instances.pop(name, None)
 
 
 def get_backend(name: str) -> Backend:
     """The backend of that name; BackendError listing the known ones otherwise."""
-    if name not in _registry.factories:
-        known = ", ".join(sorted(_registry.factories))
-        raise BackendError(f"no backend named {name!r}", fix=f"use one of: {known}; or functx.backend.register_backend({name!r}, ...)")
-    if name not in _registry.instances:
-        _registry.instances[name] = _registry.factories[name]()
-    return _registry.instances[name]
+    with _registry.lock:
+        if name not in _registry.factories:
+            known = ", ".join(sorted(_registry.factories))
+            raise BackendError(f"no backend named {name!r}", fix=f"use one of: {known}; or functx.backend.register_backend({name!r}, ...)")
+        if name not in _registry.instances:
+            _registry.instances[name] = _registry.factories[name]()
+        return _registry.instances[name]
+
+
+def write_map(graph: Graph) -> dict[int, int]:
+    """Outputs that are new values of inputs: index of the output -> index of the input."""
+    return {k: out.target for k, out in enumerate(graph.outputs) if out.role is OutRole.WRITE and out.target is not None}
 
 
 def owned(value: Any) -> np.ndarray:

@@ -1,14 +1,17 @@
 """Arrays of the surrounding program that meet a tracer (law 6).
 
 Such an array is read by reference at every call, so that later in-place writes to it are seen. While tracing it is copied when met; at
-the end
-:func:`by_reference` decides: an array whose bytes changed meanwhile (a scratch buffer), or whose memory nobody but the
-trace holds (a temporary), becomes a constant with the contents it had when it was met.
+the end :func:`by_reference` decides: an array whose bytes changed meanwhile (a scratch buffer), or whose memory nobody but the trace
+holds (a
+temporary), becomes a constant with the contents it had when it was met. A cache entry holds the others weakly (:class:`Reference`): when
+the
+program has let go of an array, having put another in its place, the entry no longer holds.
 """
 
 from __future__ import annotations
 
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -56,6 +59,52 @@ class CaptureTable:
     def clear(self) -> None:
         """Let go of all arrays and copies."""
         self.entries, self._by_memory = [], {}
+
+
+class Reference:
+    """A captured array as a cache entry remembers it: weakly, a view by its owner, offset and strides (see :func:`weaken`)."""
+
+    __slots__ = ("_array", "_layout", "_owner")
+
+    def __init__(self, array: np.ndarray):
+        start = owner(array).__array_interface__["data"][0]
+        self._layout = array.__array_interface__["data"][0] - start, array.shape, array.strides, array.dtype
+        self.hold(array, strongly=True)
+
+    def hold(self, array: np.ndarray, *, strongly: bool) -> None:
+        """Refer to the array so that it stays alive, or only as long as the program keeps it."""
+        base = owner(array)
+        foreign = base.base is not None  # its memory may move or go away with its owner in ways that cannot be seen
+        self._array = (lambda: array) if strongly or foreign else weakref.ref(array)
+        self._owner = self._array if strongly or foreign else weakref.ref(base)
+
+    def __call__(self) -> np.ndarray | None:
+        """The array; None when nobody in the program holds its memory any more."""
+        array = self._array()
+        if array is not None:
+            return array
+        base = self._owner()
+        if base is None:
+            return None
+        offset, shape, strides, dtype = self._layout
+        view = np.ndarray(shape, dtype, base.ravel(order="K").view(np.uint8), offset, strides)
+        view.flags.writeable = base.flags.writeable
+        return view
+
+
+def weaken(references: Sequence[Reference]) -> None:
+    """Leave the arrays to the program, once the trace has let go of them. Those that nobody else turns out to hold stay: they are
+    constants.
+    """
+    values = [reference() for reference in references]
+    for reference, value in zip(references, values, strict=True):
+        reference.hold(value, strongly=False)
+    values += [owner(v) for v in values]
+    value = None
+    lonely = held_by_nobody_else(values)
+    for reference, value in zip(references, values, strict=False):
+        if id(owner(value)) in lonely:
+            reference.hold(value, strongly=True)
 
 
 def memory_key(array: np.ndarray) -> Any:

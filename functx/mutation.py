@@ -51,13 +51,10 @@ def write(handle: Tracer, value: Atom) -> None:
 
 
 def _write(handle: Tracer, value: Atom) -> None:
-    if handle.parent is None:
-        handle._atom = value
-        handle.generation += 1
-        return
     op, parent = handle.view_op, handle.parent
-    _write(parent, WRITE_THROUGH[op.primitive](handle.stage.emit, parent.atom, value, op))
-    handle._atom, handle.seen = value, handle.root.generation
+    if parent is not None:
+        _write(parent, WRITE_THROUGH[op.primitive](handle.stage.emit, parent.atom, value, op))
+    handle.assign(value)
 
 
 def check_writeable(handle: Tracer) -> None:
@@ -67,8 +64,7 @@ def check_writeable(handle: Tracer) -> None:
         raise TypeError(f"'{name}' object does not support item assignment")
     node: Tracer | None = handle
     while node is not None:
-        read_only = isinstance(node._shadow, np.ndarray) and not node._shadow.flags.writeable
-        if read_only or (node.view_op is not None and node.view_op.primitive not in WRITE_THROUGH):
+        if node.is_read_only or (node.view_op is not None and node.view_op.primitive not in WRITE_THROUGH):
             raise ValueError("assignment destination is read-only")
         node = node.parent
 

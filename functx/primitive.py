@@ -39,6 +39,7 @@ class Primitive:
       linear: operands in which it is linear (jointly, unless ``bilinear``).
       recompute: "cheap", "costly" or "never", for the partitioner.
       views: the result can be a view of operand 0.
+      cost: computing one element of the result, in additions; what decides whether a backend stores a value or computes it again.
       effect: must be kept and kept in order.
       checks(ins, **params): what running it verifies, as a hashable key (None: it cannot fail). An equation without use is kept for its
         check, unless another one checks the same.
@@ -59,6 +60,7 @@ class Primitive:
     bilinear: bool = False
     recompute: str = "cheap"
     views: bool = False
+    cost: int = 1
     effect: bool = False
     checks: Callable[..., Any] = field(default=lambda ins, **params: None)
     differentiable: bool = True

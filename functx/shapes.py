@@ -11,7 +11,8 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from functx.errors import FunctxError
+from functx.errors import FunctxError, UnsupportedError
+from functx.source import user_source
 from functx.util import zip_strict
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class ShapeError(FunctxError, ValueError):
 
 
 class Dim:
-    """A symbolic dimension: a named size, or an expression over such.
+    """A symbolic dimension: a named size, or an expression over such. Comparisons answer where the answer is the same for all sizes.
 
     Args:
       name: the symbol's name. The same name always means the same size.
@@ -37,6 +38,8 @@ class Dim:
     Dim('n + 2')
     >>> n + 1 - n
     1
+    >>> n + 2 > 1
+    True
     """
 
     __slots__ = ("expr", "hint")
@@ -59,10 +62,17 @@ class Dim:
         return dim
 
     def _apply(self, other: object, f: Any) -> Any:
+        if isinstance(other, (float, complex)):
+            raise self.number_needed()
         if not isinstance(other, (int, Dim)):
             return NotImplemented
         expr, hint = (other.expr, other.hint) if isinstance(other, Dim) else (other, other)
         return Dim._make(f(self.expr, expr), int(f(self.hint, hint)))
+
+    def parts(self) -> tuple[int, Size]:
+        """The constant of a sum, and the rest."""
+        constant, rest = self.expr.as_coeff_Add()
+        return (int(constant), Dim._make(rest, self.hint - int(constant))) if constant.is_Integer else (0, self)
 
     def __add__(self, other: Size) -> Size:
         return self._apply(other, lambda a, b: a + b)
@@ -91,7 +101,55 @@ class Dim:
     __radd__, __rmul__ = __add__, __mul__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dim) and self.expr == other.expr
+        return self.expr == other.expr if isinstance(other, Dim) else NotImplemented  # no integer equals it for all sizes
+
+    def __ge__(self, other: Size) -> bool:
+        return self._compare(other, ">=", lambda: at_least(self, other))
+
+    def __gt__(self, other: Size) -> bool:
+        return self._compare(other, ">", lambda: at_least(self, other + 1))
+
+    def __le__(self, other: Size) -> bool:
+        return self._compare(other, "<=", lambda: at_least(other, self))
+
+    def __lt__(self, other: Size) -> bool:
+        return self._compare(other, "<", lambda: at_least(other, self + 1))
+
+    def _compare(self, other: object, symbol: str, decide: Any) -> Any:
+        if isinstance(other, (float, complex)):
+            raise self.number_needed()
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        answer = decide()
+        if answer is None:
+            raise self.number_needed(f"whether {self} {symbol} {other} depends on the size")
+        return answer
+
+    def __bool__(self) -> bool:
+        return self > 0
+
+    def __index__(self) -> int:
+        raise self.number_needed()
+
+    __float__ = __int__ = __complex__ = __index__
+
+    def __truediv__(self, other: object) -> Any:
+        if isinstance(other, (int, float, complex, Dim)):
+            raise self.number_needed()
+        return NotImplemented
+
+    __rtruediv__ = __pow__ = __rpow__ = __rmod__ = __truediv__
+
+    def number_needed(self, why: str = "") -> UnsupportedError:
+        """The error for code that asks what number the dimension is."""
+        source = user_source()
+        return UnsupportedError(
+            f"a number is needed here, but the size {self} is symbolic",
+            where=source and source.describe(),
+            why=why or f"{self} stands for every size",
+            fix="trace with a plain int for that axis, or with a size for which it holds (n + 1 for one that is not 0); to compute with a "
+            "size, combine it with an array (x / x.shape[0])",
+        )
 
     def __hash__(self) -> int:
         return hash(self.expr)
@@ -145,10 +203,50 @@ def size(shape: Iterable[Size]) -> Size:
 
 def size_hint(shape: Iterable[Size]) -> int:
     """The number of elements, with hints for symbolic dimensions (for cost estimates only)."""
-    total = 1
-    for d in shape:
-        total *= d.hint if isinstance(d, Dim) else d
-    return total
+    return size(hints(shape))
+
+
+def hints(shape: Iterable[Size]) -> tuple[int, ...]:
+    """The shape, or any sizes, with hints for symbolic dimensions."""
+    return tuple(d.hint if isinstance(d, Dim) else d for d in shape)
+
+
+def at_least(a: Size, b: Size) -> bool | None:
+    """Whether ``a >= b`` for all sizes; None if that depends on the sizes."""
+    difference = a - b
+    return difference.expr.is_nonnegative if isinstance(difference, Dim) else difference >= 0
+
+
+def count(start: Size, stop: Size, step: int) -> Size:
+    """How many numbers ``start, start + step, ...`` come before ``stop``; UnsupportedError if no formula gives it for all sizes.
+
+    >>> count(0, Dim("n"), 2)
+    Dim('floor(n/2 + 1/2)')
+    """
+    distance = stop - start if step > 0 else start - stop
+    return (distance + abs(step) - 1) // abs(step) if distance >= 0 else 0
+
+
+def slice_region(d: Size, start: Size | None, stop: Size | None, step: int | None) -> tuple[Size, Size, int]:
+    """Start, number and step of the elements that ``start:stop:step`` selects from an axis of size ``d``: (0, 0, 1) if it selects none.
+
+    UnsupportedError if no formula gives them for all sizes.
+
+    >>> slice_region(Dim("n"), None, None, -1)
+    (Dim('n - 1'), Dim('n'), -1)
+    """
+    step = 1 if step is None else step
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    low, high = (0, d) if step > 0 else (-1, d - 1)
+
+    def bound(b: Size) -> Size:
+        b = b + d if b < 0 else b
+        return low if b < low else high if b > high else b
+
+    first = (low if step > 0 else high) if start is None else bound(start)
+    n = count(first, (high if step > 0 else low) if stop is None else bound(stop), step)
+    return (first, n, step) if isinstance(n, Dim) or n else (0, 0, 1)
 
 
 def check_equal(a: Shape, b: Shape, what: str) -> None:

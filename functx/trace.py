@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from functx import dtypes
+from functx import dtypes, shapes
 from functx.capture import CaptureTable
 from functx.dtypes import Kind
 from functx.errors import IntegerOverflowError, LeakedTracerError, UnsupportedError
@@ -129,6 +129,17 @@ class Tracer:
         """Whether it is an array of its own in C order, known without asking for a layout."""
         return self._shadow is None and self.parent is None
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it was made of read-only memory."""
+        return isinstance(self._shadow, np.ndarray) and not self._shadow.flags.writeable
+
+    def assign(self, atom: Atom) -> None:
+        """Give it a new value; only :mod:`functx.mutation` does, having told the parents."""
+        if self.parent is None:
+            self.generation += 1
+        self._atom, self.seen = atom, self.root.generation
+
     def value(self) -> Any:
         """The concrete value, if it is known or can be had; ConcretizationError otherwise."""
         if self.stage.closed:
@@ -137,7 +148,8 @@ class Tracer:
 
 
 def dataless(shape: Sequence[int], dtype: np.dtype, strides: Sequence[int] | None = None, writeable: bool = True) -> np.ndarray:
-    """An array of any size over one element of memory. Reading anything but its attributes is forbidden."""
+    """An array of any size over one element of memory (symbolic dimensions by their hints). Only its attributes may be read."""
+    shape = shapes.hints(shape)
     if strides is None:
         strides, step = [], dtype.itemsize
         for n in reversed(shape):
@@ -206,6 +218,15 @@ class Trace:
     def __exit__(self, *exc: object) -> None:
         _current.reset(self._token)
         self.closed = True
+
+    def release(self) -> None:
+        """Let go of all values, once results are delivered: traces and their tracers refer to each other, so they may live on for a
+        while.
+        """
+        self.known.clear()
+        self.captures.clear()
+        for slot in self.inputs:
+            slot.value, slot.array, slot.specialize = MISSING, None, None
 
     # --- inputs -------------------------------------------------------------------------------------------------------------------------
 

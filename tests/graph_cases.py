@@ -1,9 +1,12 @@
 """Building graphs for backend tests, with arguments, and comparing the cpp backend with the reference."""
 
+import dataclasses
+
 import numpy as np
 
 import functx.backends  # noqa: F401  registers the backends
 import functx.ops  # noqa: F401  registers the primitives
+from functx import config
 from functx.backend import get_backend
 from functx.interpret import eval_graph
 from functx.ir import AbstractArray, Input, Output, Var
@@ -25,6 +28,11 @@ def values(shape, dtype, seed=0):
         return rng.integers(-9 if dtype.kind == "i" else 0, 10, shape).astype(dtype)
     x = rng.standard_normal(shape) * 2
     return np.where(rng.random(shape) < 0.2, np.round(x), x).astype(dtype)
+
+
+def compiled(graph, backend="cpp", **options):
+    """The executable of a graph, under the options in force but for those given."""
+    return get_backend(backend).compile(graph, dataclasses.replace(config.current(), **options))
 
 
 class Case:
@@ -51,7 +59,7 @@ class Case:
     def check(self, ulp=0, rtol=0.0, fallbacks=()):
         """Compile, run, compare with the reference: exactly, within ulps, or within rtol of the largest value."""
         graph = self.graph()
-        exe = get_backend("cpp").compile(graph)
+        exe = compiled(graph)
         kept = [a.copy() for a in self.args]
         got, want = exe(self.args), eval_graph(graph, self.args)
         for before, after in zip(kept, self.args, strict=True):

@@ -179,6 +179,7 @@ def _selection() -> list[Sample]:
         Sample("ndarray.getitem", lambda np, x, i: x[i[0]] + x[1], (_X, _INDEX), "selection"),
         Sample("ndarray.setitem", _setitem, (_X, _INDEX), "selection"),
         Sample("np.add.at", _add_at, (_X, _INDEX), "selection"),
+        Sample("fnp.at", lambda np, x, i: fx.numpy.at(fx.numpy.at(x)[0].set(x[1] * 2))[i[:3]].add(x), (_X, _INDEX), "selection"),
         Sample("ndarray.__iadd__", _in_place, (_X, _Y), "selection", smooth=False),
     ]
     return rows

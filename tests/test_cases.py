@@ -370,7 +370,7 @@ def test_a_large_captured_array_is_neither_copied_nor_compiled_in():
     assert g(1.0) == 0
     assert len(g.code(1.0)) < 20000 and not g.ir(1.0).consts
     (entry,) = [e for entries in g._entries.values() for e in entries]
-    assert entry.captured[0][1] is v
+    assert entry.sources[1]() is v
     info = g.cache_info()
     assert info.trace_seconds + info.optimize_seconds < 3  # a machine that is busy included
 

@@ -11,7 +11,7 @@ MODULES = """
 functx functx.backend functx.capture functx.check functx.config functx.demand functx.dtypes functx.errors functx.interpret functx.ir
 functx.lax functx.leaks
 functx.mutation functx.nn functx.parse functx.passes functx.pretty functx.primitive functx.shapes functx.source functx.trace
-functx.trees functx.util functx.runtime functx.numpy functx.numpy.creation functx.numpy.indexing functx.numpy.manipulation
+functx.trees functx.util functx.runtime functx.numpy functx.numpy.at functx.numpy.creation functx.numpy.indexing functx.numpy.manipulation
 functx.numpy.products functx.numpy.promote functx.numpy.protocols functx.numpy.reductions functx.numpy.selection functx.numpy.ufuncs
 functx.ops functx.ops.contraction functx.ops.elementwise functx.ops.families functx.ops.higher_order functx.ops.indexing
 functx.ops.movement functx.ops.reduction

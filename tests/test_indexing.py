@@ -373,3 +373,79 @@ def test_constructed_arrays_take_traced_values():
         return y
 
     oracles.assert_agrees(f, ramp((3,)))
+
+
+# --- changed copies -----------------------------------------------------------------------------------------------------------------------
+
+PLACES = {
+    "one": np.index_exp[1, 2], "negative": np.index_exp[-1], "slice": np.index_exp[::-2, 1:], "ellipsis": np.index_exp[...],
+    "new axis": np.index_exp[:, None, 0], "repeated": np.index_exp[[0, 0, 2]], "mask": np.index_exp[np.array([True, False, True])],
+    "none": np.index_exp[:0],
+}  # fmt: skip
+
+
+def copied_and_set(x, key, v):
+    out = x.copy()
+    out[key] = v
+    return out
+
+
+def copied_and_added(x, key, v):
+    out = x.copy()
+    np.add.at(out, key, v)
+    return out
+
+
+@pytest.mark.parametrize("case", PLACES)
+@pytest.mark.parametrize(("method", "plain"), [("set", copied_and_set), ("add", copied_and_added)])
+def test_changed_copies(case, method, plain):
+    """fnp.at and x.at against a copy that is written: plain and traced, with its derivatives, and leaving the array as it is."""
+    key, x = PLACES[case], ramp((3, 4))
+    changed = lambda x, v: getattr(fnp.at(x)[key], method)(v)  # noqa: E731
+    by_member = lambda x, v: (getattr(x.at[key], method)(v), x + 0)  # noqa: E731
+    for v in (2.5, 3, np.float32(1.5), np.float64(-1) * ramp(x[key].shape), np.arange(4.0) if x[key].shape[-1:] == (4,) else 1):
+        expected = plain(x, key, v)
+        oracles.assert_same(changed(x, v), expected, what="plain")
+        oracles.assert_agrees(lambda x, v: plain(x, key, v), x, v, transform=lambda _: oracles.reference_jit(changed), what="jit")
+        oracles.assert_same(oracles.reference_jit(by_member)(x, v), (expected, x), what="x.at")
+    v = ramp(x[key].shape) + 0.5
+    for argnum in (0, 1):
+        got = fx.grad(lambda x, v: (changed(x, v) ** 2).sum(), argnum)(x, v)
+        oracles.assert_same(got, fx.grad(lambda x, v: (plain(x, key, v) ** 2).sum(), argnum)(x, v), what=f"gradient {argnum}")
+    oracles.assert_same(x, ramp((3, 4)))
+
+
+def test_changed_copies_of_plain_arrays():
+    """They are traced where a value, an index or a slice bound is; plain otherwise, also inside a trace."""
+    x, seen = ramp((3, 2)), []
+
+    def f(v, i):
+        seen.append(fnp.at(x)[0].set(1.0))
+        return fnp.at(x)[0].set(v), fnp.at(x)[i].add(1), fnp.at(x)[i:].set(5), fnp.at([1, 2, 3])[i].set(v), fnp.at(np.float64(2))[()].set(v)
+
+    expected = (
+        copied_and_set(x, 0, 2.5),
+        copied_and_added(x, 1, 1),
+        copied_and_set(x, slice(1, None), 5),
+        np.array([1, 2, 3]),
+        np.array(2.5),
+    )
+    oracles.assert_same(oracles.reference_jit(f)(2.5, 1), expected)
+    assert type(seen[0]) is np.ndarray
+    oracles.assert_same(f(2.5, 1), expected)
+    with pytest.raises(IndexError):
+        oracles.reference_jit(lambda v: fnp.at(x)[3].set(v))(1.0)
+    with pytest.raises(AttributeError):
+        oracles.reference_jit(lambda v: v.at)(1.0)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract])
+def test_at_casts_as_numpy_does_or_raises(ufunc):
+    for dtype in (np.float32, np.int32, np.int8):
+        for v in (1.5, 2, True, np.float64(1), np.float32(1), np.array([1, 2]), np.array([1.5, 2.0]), np.True_):
+
+            def f(x, v):
+                ufunc.at(x, [0, 0], v)
+                return x
+
+            oracles.assert_agrees(f, ramp((3,)).astype(dtype), v, what=f"{np.dtype(dtype)} and {v!r}")

@@ -1,7 +1,9 @@
 """jit: what is part of the key, what is a condition of an entry, what is counted, and where the function may be used."""
 
+import copy
 import enum
 import functools
+import pickle
 import threading
 import typing
 import warnings
@@ -490,3 +492,51 @@ def test_threads_that_trace_the_same_call_keep_one_entry():
     for t in threads:
         t.join()
     assert g.cache_info().entries == 5
+
+
+def test_a_captured_array_that_the_program_replaced_is_not_read_any_more():
+    class Model:
+        pass
+
+    model, weights, cell = Model(), {"w": np.ones(2)}, [np.ones(4)]
+    model.w = np.ones(2)
+    for read, put in (
+        (lambda: weights["w"], lambda a: weights.update(w=a)),
+        (lambda: model.w, lambda a: setattr(model, "w", a)),
+        (lambda: cell[0][::2], lambda a: cell.__setitem__(0, np.repeat(a, 2))),
+    ):
+        f = fx.jit(lambda x, read=read: x * read(), static_argnames="read", backend="reference")
+        x = np.ones(2)
+        before = read().tolist()  # not inside the assertion, which would hold the array until the test ends
+        assert f(x).tolist() == before
+        for value in (2.0, 3.0):
+            put(np.full(2, value))
+            assert f(x).tolist() == [value, value]
+            read()[:] = value + 10
+            assert f(x).tolist() == [value + 10, value + 10]
+        assert f.cache_info().traces == 3
+        assert f.cache_info().entries == 1
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_views_of_captured_arrays_are_read_by_reference_whatever_their_layout(order):
+    base = np.array(np.arange(24.0).reshape(4, 6), order=order)
+    views = [lambda: base[1:, ::-2], lambda: base.T[2], lambda: base[::-1], lambda: base[:, None, 3:4]]
+    for view in views:
+        f = fx.jit(lambda x, view=view: x + view(), static_argnames="view", backend="reference")
+        for _ in range(3):
+            np.testing.assert_array_equal(f(0.0), view())
+            base += 1.0
+        assert f.cache_info().traces == 1
+
+
+def test_a_jitted_function_can_be_pickled_and_copied():
+    f = fx.jit(np.cumsum, backend="reference")
+    assert pickle.loads(pickle.dumps(f))._f is np.cumsum
+    assert copy.deepcopy(f)._options == f._options
+
+
+@pytest.mark.parametrize("transform", [fx.jit, fx.grad, fx.value_and_grad, fx.vmap])
+def test_what_is_no_function_is_refused_at_once(transform):
+    with pytest.raises(TypeError, match=r"takes a function, not a int"):
+        transform(3)

@@ -1,6 +1,8 @@
 """Tracers that outlive their trace are refused however they are used, and the message names who holds them."""
 
+import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -172,3 +174,19 @@ def test_a_traced_value_in_another_thread_is_refused(transform):
 
     transform(f)(np.ones((2, 2)))
     assert len(caught) == 1 and "outside" in caught[0] and "argument 'x'" in caught[0] and "another thread" in caught[0]
+
+
+@pytest.mark.parametrize("transform", [fx.grad, lambda f: fx.vmap(f), lambda f: fx.jit(f, backend="reference"), fx.make_ir])
+def test_arrays_are_let_go_of_as_soon_as_a_call_returns(transform):
+    """Without waiting for the garbage collector, though traces and tracers refer to each other."""
+    gc.collect()
+    gc.disable()
+    try:
+        arrays = [np.ones((4, 3)), np.ones(3)]
+        f = transform(lambda x: (np.sin(x) * arrays[1]).sum(axis=-1)[..., None].sum())
+        f(arrays[0])
+        seen = [weakref.ref(a) for a in arrays]
+        arrays.clear()
+        assert [ref() is None for ref in seen] == [True, True]
+    finally:
+        gc.enable()

@@ -1,15 +1,15 @@
 """The loop IR: index algebra, packing, what is fused and what is kept in memory; random programs through C++."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
-from graph_cases import BOOL, F32, F64, I64, Case, apply, kernels, layer_norm, softmax, values
+from graph_cases import BOOL, F32, F64, I64, Case, apply, compiled, kernels, layer_norm, softmax, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functx import config
-from functx.backend import get_backend
 from functx.backends.loops.affine import Affine, LoopVar, divmod_affine, linear, reindex, row_major, substitute, var
 from functx.backends.loops.lower import lower
 from functx.backends.loops.nodes import Call, Form, Kernel, Place
@@ -88,6 +88,20 @@ def test_packed_blocks_do_not_overlap(rows):
         for b in intervals[: a.key]:
             if a.start <= b.stop and b.start <= a.stop and a.size and b.size:
                 assert offsets[a.key] + a.size <= offsets[b.key] or offsets[b.key] + b.size <= offsets[a.key]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9).map(lambda k: 100 * k), st.integers(0, 40), st.integers(0, 20)), max_size=40))
+def test_blocks_lie_as_low_as_they_can(rows):
+    """Every place that the algorithm might take, tried from below."""
+    intervals = [Interval(k, size, start, start + length) for k, (size, start, length) in enumerate(rows)]
+    placed = []
+    for i in sorted(intervals, key=lambda i: (-i.size, i.start)):
+        size = -(-i.size // ALIGNMENT) * ALIGNMENT
+        near = [(lo, hi) for lo, hi, j in placed if i.start <= j.stop and j.start <= i.stop]
+        free = (at for at in [0, *sorted(hi for _, hi in near)] if all(at + size <= lo or hi <= at for lo, hi in near))
+        at = next(free) if size else 0
+        placed.append((at, at + size, i))
+    assert pack(intervals) == ({i.key: lo for lo, _, i in placed}, max((hi for _, hi, _ in placed), default=0))
 
 
 def test_packing_reuses_what_is_free():
@@ -267,8 +281,76 @@ def test_long_chains_are_cut():
     for k in range(300):
         y = b.add(b.mul(y, x), b.sin(y)) if k % 3 else b.sub(y, x)
     case.output(b.tanh(y))
-    exe = get_backend("cpp").compile(case.graph())
+    exe = compiled(case.graph())
     assert kernels(exe) > 1
+
+
+def elementwise_chain(b, x, n):
+    for _ in range(n):
+        x = b.add(b.mul(x, x), b.sin(x))
+    return [x]
+
+
+def in_place_updates(b, x, n):
+    for _ in range(n):
+        inner = b.sin(b.slice(x, starts=(1,), sizes=(48,), steps=(1,)))
+        x = b.slice_set(x, inner, starts=(2,), steps=(1,))
+    return [x]
+
+
+def values_kept_for_later(b, x, n):
+    kept = [x]
+    for _ in range(n):
+        kept.append(b.slice_set(b.sin(kept[-1]), b.slice(kept[-1], starts=(0,), sizes=(9,), steps=(1,)), starts=(7,), steps=(1,)))
+    for y in reversed(kept):
+        x = b.mul(x, b.cos(y))
+    return [x]
+
+
+def chain_of_views(b, x, n):
+    x = b.broadcast(x, shape=(n + 1, 50), dims=(1,))
+    for k in range(n):
+        x = b.neg(b.slice(x, starts=(1, 0), sizes=(n - k, 50), steps=(1, 1)))
+    return [x]
+
+
+def stacked_rows(b, x, n):
+    rows = []
+    for _ in range(n):
+        x = b.sin(x)
+        rows.append(b.reshape(x, shape=(1, 50)))
+    return [b.concatenate(*rows, axis=0)]
+
+
+def many_results(b, x, n):
+    return [b.mul(x, b.full_like(x, float(k))) for k in range(n)]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [elementwise_chain, in_place_updates, values_kept_for_later, chain_of_views, stacked_rows, many_results],
+    ids=lambda f: f.__name__,
+)
+def test_lowering_is_nearly_linear(build):
+    """Counted in calls of functions, which no other process disturbs."""
+
+    def calls(n):
+        case = Case()
+        case.output(*build(case.b, case.random((50,), F64), n))
+        count = 0
+
+        def count_call(frame, event, argument):
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        sys.setprofile(count_call)
+        try:
+            program(case)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(480) < 5 * calls(120)
 
 
 def test_doubling_views_do_not_explode():

@@ -2,6 +2,8 @@
 
 import copy
 import itertools
+import math
+import pickle
 
 import numpy as np
 import oracles
@@ -236,14 +238,44 @@ def test_keywords_that_are_not_traced_are_named(name, call):
 
 @pytest.mark.parametrize("f", [np.linalg.svd, np.sort, np.median, np.interp, np.cross, np.arctan2, np.floor_divide.accumulate])
 def test_functions_that_are_not_traced_are_named(f):
-    with pytest.raises(TypeError, match=f.__name__):
+    with pytest.raises(fx.errors.UnsupportedError, match=rf"{f.__name__}(.|\n)*fix:"):
         oracles.reference_jit(lambda x: f(x, x, x) if f is np.interp else f(x) if f in (np.linalg.svd, np.sort, np.median) else f(x, x))(X)
 
 
 @pytest.mark.parametrize("name", sorted(protocols.REFUSED))
 def test_refused_members_say_what_to_write(name):
-    with pytest.raises(TypeError, match=f"ndarray.{name}"):
-        oracles.reference_jit(lambda x: getattr(x, name))(X)
+    """A method when it is called, an attribute when it is read; both name the line and a fix."""
+    with pytest.raises(fx.errors.UnsupportedError, match=rf"ndarray\.{name} (.|\n)*the line(.|\n)*fix:"):
+        oracles.reference_jit(lambda x: getattr(x, name)())(X)  # the line
+
+
+def test_every_member_of_ndarray_is_there():
+    assert [name for name in dir(np.ndarray) if not name.startswith("_") and not hasattr(fx.trace.Tracer, name)] == []
+
+
+def test_hasattr_answers_as_for_the_plain_value():
+    """For a refused attribute of an array or scalar it raises; numbers and scalars lack what they lack in Python and NumPy."""
+    names = sorted({*protocols.METHODS, *protocols.ATTRIBUTES, *protocols.REFUSED, "no_such_member"} - {"at"})
+    methods = [n for n in names if callable(getattr(np.ndarray, n, None)) or n not in protocols.REFUSED]
+    for value, asked in ((1.5, names), (2, names), (True, names), (np.float64(1.5), methods), (np.int32(2), methods), (X, methods)):
+        answers = []
+        oracles.reference_jit(lambda v, a=answers, asked=asked: a.append({n: hasattr(v, n) for n in asked}))(value)
+        assert answers[0] == {n: hasattr(value, n) for n in asked}, repr(value)
+    with pytest.raises(fx.errors.UnsupportedError, match=r"ndarray\.flat"):
+        oracles.reference_jit(lambda x: hasattr(x, "flat"))(X)
+
+
+@pytest.mark.parametrize("name", ["real", "imag", "conjugate"])
+def test_members_of_python_numbers(name):
+    for n in (1.5, -2, True, float("nan")):
+        oracles.assert_agrees(lambda n: v() if callable(v := getattr(n, name)) else v, n, what=name)
+
+
+def test_assigning_to_an_attribute_is_refused():
+    with pytest.raises(fx.errors.UnsupportedError, match=r"ndarray\.shape(.|\n)*reshape"):
+        oracles.reference_jit(lambda x: setattr(x, "shape", (12,)))(X)
+    with pytest.raises(AttributeError):
+        oracles.reference_jit(lambda n: setattr(n, "shape", ()))(1.5)
 
 
 @pytest.mark.parametrize("name", sorted({*protocols.METHODS, *protocols.ATTRIBUTES}))
@@ -344,6 +376,11 @@ CONVERSIONS = {
     "in": lambda x: 1.0 in x,
     "str": lambda x: bool(str(x)),
     "divmod by int": lambda x: [0] * int(x),
+    "round": round,
+    "round to digits": lambda x: round(x, 1),
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
 }
 
 
@@ -385,6 +422,61 @@ def test_conversions_of_differentiated_values_raise(case):
     for f in (fx.grad, lambda f: oracles.reference_jit(fx.grad(f))):
         with pytest.raises(TypeError, match="gradient"):
             f(lambda x: x * (CONVERSIONS[case](x * 2.0), 1.0)[1])(np.float64(2.0))
+
+
+def test_divmod():
+    for a, b in ((7, 3), (-7.5, 2), (7, -2.5), (True, 2)):
+        oracles.assert_agrees(divmod, a, b)
+        oracles.assert_agrees(lambda a, b=b: divmod(a, b) + divmod(b, a), a)
+    oracles.assert_agrees(divmod, 1, 0)
+    oracles.assert_agrees(lambda n: divmod(n, "a"), 1)
+    oracles.assert_same(fx.grad(lambda x: divmod(x, 2.0)[1] * x)(7.5), 1.5 + 7.5)
+    with pytest.raises(TypeError, match=r"np\.floor_divide"):
+        oracles.reference_jit(lambda x: divmod(x, 2))(X)
+
+
+# --- copies, pickles, items ---------------------------------------------------------------------------------------------------------------
+
+COPIES = {
+    "copy of a view": lambda x: copy.copy(x[0]),
+    "deepcopy of a view": lambda x: copy.deepcopy(x[0]),
+    "copy": lambda x: copy.copy(x),
+    "copy of a transposed view": lambda x: copy.copy(x.T),
+    "copy of a scalar": lambda x: copy.copy(x[0, 0]),
+    "copy of a 0-d array": lambda x: copy.copy(x[0, 0, ...]),
+    "deepcopy of containers": lambda x: copy.deepcopy({"a": [x[0], x[1]], "b": x})["a"][1],
+}
+
+
+@pytest.mark.parametrize("case", COPIES)
+def test_copies_have_memory_of_their_own(case):
+    def f(x):
+        y = COPIES[case](x)
+        y += 1
+        return y
+
+    assert_agrees_in_every_layout(f)
+    oracles.assert_same(fx.grad(lambda x: (f(x) * 3).sum())(X), fx.grad(lambda x: (COPIES[case](x) * 3).sum())(X))
+
+
+def test_deepcopy_keeps_what_is_shared():
+    def f(x):
+        a, b = copy.deepcopy([x, x])
+        a += 1
+        return a - x, b
+
+    oracles.assert_agrees(f, X)
+    oracles.assert_agrees(lambda n: copy.deepcopy([n, copy.copy(n)]), 1.5)
+
+
+def test_tracers_are_not_pickled():
+    for value in (X, 1.5):
+        with pytest.raises(fx.errors.UnsupportedError, match=r"pickled(.|\n)*fix:"):
+            oracles.reference_jit(pickle.dumps)(value)
+
+
+def test_items_are_not_deleted():
+    oracles.assert_agrees(lambda x: x.__delitem__(0), X)
 
 
 def test_python_arguments_are_specialized_when_looked_at():

@@ -12,6 +12,13 @@ from functx.trace import Tracer
 from functx.transforms.staging import is_static
 
 
+def check_callable(f: Any, transform: str) -> Any:
+    """``f`` itself; TypeError at once where a transform is given something that cannot be called."""
+    if not callable(f):
+        raise TypeError(f"{transform} takes a function, not a {type(f).__name__}")
+    return f
+
+
 @dataclass
 class Arguments:
     """Flattened arguments.

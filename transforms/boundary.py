@@ -71,7 +71,9 @@ def deliver(staged: Staged, outs: Sequence[Any], parent: Trace | None) -> Any:
     """Write mutated arguments back and build the results from the staged graph's outputs (RESULTs, then WRITEs)."""
     targets = [slot.array if parent is None else slot.outer for slot in staged.trace.inputs]
     write_back(staged.graph, outs, targets)
-    return trees.unflatten(staged.out_tree, build_results(staged.results, outs, targets, parent))
+    results = build_results(staged.results, outs, targets, parent)
+    staged.trace.release()
+    return trees.unflatten(staged.out_tree, results)
 
 
 def write_back(graph: Graph, outs: Sequence[Any], targets: Sequence[Any]) -> None:

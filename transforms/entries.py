@@ -11,7 +11,7 @@ import numpy as np
 
 from functx import trees
 from functx.backend import Executable
-from functx.capture import memory_key, overlaps
+from functx.capture import Reference, memory_key, overlaps
 from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.ir import AbstractArray, Graph, OutRole
 from functx.trace import type_of_value
@@ -62,34 +62,31 @@ class Predicates:
       specialized: values of Python scalars that the function looked at.
       layouts: memory layouts that decided between view and copy.
       aliases: which leaves are one and the same array, as the index of the first; None where it does not matter.
-      written: leaves, by index, and captured arrays that are written: they must be writeable and overlap nothing else that is read.
+      written: graph inputs that are written: they must be writeable and overlap nothing else that is read.
     """
 
     specialized: tuple[tuple[int, Any], ...]
     layouts: tuple[tuple[int, Any], ...]
     aliases: tuple[int, ...] | None
-    written: tuple[int | np.ndarray, ...]
+    written: tuple[int, ...]
 
-    def hold(self, leaves: Sequence[Any], captured: Sequence[tuple[AbstractArray, np.ndarray]]) -> bool:
-        """Whether a call with these leaves may use the entry."""
+    def hold(self, leaves: Sequence[Any], inputs: Sequence[Any]) -> bool:
+        """Whether a call with these leaves, and arrays behind the graph's inputs, may use the entry."""
         return (
             all(typed_value(leaves[i]) == value for i, value in self.specialized)
             and all(layout(leaves[i]) == seen for i, seen in self.layouts)
             and (self.aliases is None or alias_pattern(leaves) == self.aliases)
-            and all(array.shape == aval.shape and array.dtype == aval.dtype for aval, array in captured)
-            and not self._conflict(leaves, captured)
+            and not self._conflict(inputs)
         )
 
-    def _conflict(self, leaves: Sequence[Any], captured: Sequence[tuple[AbstractArray, np.ndarray]]) -> bool:
+    def _conflict(self, inputs: Sequence[Any]) -> bool:
         """Whether something written is read-only or shares memory with something else."""
         if not self.written:
             return False
-        written = {id(source if isinstance(source, np.ndarray) else leaves[source]) for source in self.written}
-        arrays = [v for i, v in enumerate(leaves) if isinstance(v, np.ndarray) and self.aliases[i] == i]
-        arrays += [array for _, array in captured]
-        flags = [id(v) in written for v in arrays]
-        read_only = any(flag and not v.flags.writeable for v, flag in zip(arrays, flags, strict=True))
-        return read_only or next(overlaps(arrays, flags), None) is not None
+        if any(not inputs[i].flags.writeable for i in self.written):
+            return True
+        arrays = [(v, i in self.written) for i, v in enumerate(inputs) if isinstance(v, np.ndarray)]
+        return next(overlaps([v for v, _ in arrays], [flag for _, flag in arrays]), None) is not None
 
 
 def layout(array: np.ndarray) -> Any:
@@ -112,6 +109,7 @@ class Entry:
       traced: the graph before simplification, whose outputs say what is written where.
       results, out_tree: how the results are built; see :class:`Staged`, whose trace (and with it the arguments that were traced) is let go.
       sources: for each graph input the index of its leaf, or the captured array.
+      captured: the captured arrays' input numbers and types.
     """
 
     graph: Graph
@@ -119,26 +117,32 @@ class Entry:
     results: list[Result]
     out_tree: Any
     predicates: Predicates
-    sources: list[int | np.ndarray]
+    sources: list[int | Reference]
     executable: Executable | None = None
 
+    def __post_init__(self) -> None:
+        self.captured = [(i, aval) for i, aval in enumerate(self.traced.in_avals) if isinstance(self.sources[i], Reference)]
+
     @property
-    def captured(self) -> list[tuple[AbstractArray, np.ndarray]]:
-        """Types and arrays of what is read by reference."""
-        inputs = zip(self.traced.in_avals, self.sources, strict=True)
-        return [(aval, source) for aval, source in inputs if isinstance(source, np.ndarray)]
+    def is_stale(self) -> bool:
+        """Whether the program has let go of an array that it reads."""
+        return any(self.sources[i]() is None for i, _ in self.captured)
 
-    def matches(self, leaves: Sequence[Any]) -> bool:
-        """Whether the predicates hold."""
-        return self.predicates.hold(leaves, self.captured)
+    def bind(self, leaves: Sequence[Any]) -> list[Any] | None:
+        """What the graph's inputs stand for in a call with these leaves; None if the entry does not hold for it."""
+        inputs = [source() if isinstance(source, Reference) else leaves[source] for source in self.sources]
+        for i, aval in self.captured:
+            array = inputs[i]
+            if array is None or array.shape != aval.shape or array.dtype != aval.dtype:
+                return None
+        return inputs if self.predicates.hold(leaves, inputs) else None
 
-    def run(self, leaves: Sequence[Any]) -> Any:
+    def run(self, bound: Sequence[Any]) -> Any:
         """Call the compiled code, then write back and build the results. Nothing is written when the code raises."""
-        targets = [source if isinstance(source, np.ndarray) else leaves[source] for source in self.sources]
-        inputs = [_as_array(v, slot.var.aval) for v, slot in zip(targets, self.traced.inputs, strict=True)]
+        inputs = [_as_array(v, slot.var.aval) for v, slot in zip(bound, self.traced.inputs, strict=True)]
         outs = self.executable(inputs)
-        write_back(self.traced, outs, targets)
-        return trees.unflatten(self.out_tree, build_results(self.results, outs, targets, None))
+        write_back(self.traced, outs, bound)
+        return trees.unflatten(self.out_tree, build_results(self.results, outs, bound, None))
 
 
 def _as_array(value: Any, aval: AbstractArray) -> np.ndarray:
@@ -155,8 +159,8 @@ def make_entry(
     for leaf, slot in enumerate(slot_of_leaf):
         if slot is not None:
             leaf_of_slot.setdefault(slot, leaf)
-    sources = [leaf_of_slot.get(i, slot.array) for i, slot in enumerate(staged.trace.inputs)]
-    written = tuple(sources[slot.target] for slot in staged.graph.outputs_of(OutRole.WRITE))
+    sources = [leaf_of_slot[i] if i in leaf_of_slot else Reference(slot.array) for i, slot in enumerate(staged.trace.inputs)]
+    written = tuple(slot.target for slot in staged.graph.outputs_of(OutRole.WRITE))
     pattern = alias_pattern(leaves)
     aliased = pattern != tuple(range(len(leaves)))
     layouts = tuple(

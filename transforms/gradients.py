@@ -14,7 +14,7 @@ from functx.errors import NonScalarLossError, StructureError
 from functx.ir import Graph, Literal
 from functx.source import function_source, hides_frames
 from functx.trace import type_of_value, where
-from functx.transforms.arguments import flatten_arguments
+from functx.transforms.arguments import check_callable, flatten_arguments
 from functx.transforms.boundary import deliver, execute, input_values, translate
 from functx.transforms.differentiation import Differentiated, gradient_tree, joint_graph_of, stage_differentiated, wanted_leaves
 from functx.transforms.staging import Staged
@@ -43,6 +43,8 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
     >>> fx.value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
+
+    check_callable(f, "grad")
 
     @hides_frames
     @functools.wraps(f)

@@ -59,7 +59,9 @@ def _stage(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
 
     _, given = add_leaves(trace, leaves, describe)
     args, kwargs = arguments.rebuild(given)
-    return stage(f, trace, args, kwargs)
+    staged = stage(f, trace, args, kwargs)
+    trace.release()
+    return staged
 
 
 def make_ir(f: Callable[..., Any]) -> Callable[..., Graph]:

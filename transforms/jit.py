@@ -19,6 +19,7 @@ import numpy as np
 
 from functx import config, trees
 from functx.backend import Executable, get_backend
+from functx.capture import Reference, weaken
 from functx.demand import plain_value
 from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.errors import CompilerMissingError, PerformanceWarning, StaticArgumentError
@@ -26,7 +27,7 @@ from functx.ir import Graph
 from functx.ops.higher_order import call
 from functx.source import function_source, hides_frames
 from functx.trace import Trace, Tracer, current_trace, where
-from functx.transforms.arguments import flatten_arguments, is_traced_leaf, positional_names
+from functx.transforms.arguments import check_callable, flatten_arguments, is_traced_leaf, positional_names
 from functx.transforms.entries import Entry, Key, leaf_key, make_entry, typed_value
 from functx.transforms.pipeline import optimize
 from functx.transforms.staging import Leaf, add_leaves, stage
@@ -99,7 +100,7 @@ class JittedFunction:
     """What :func:`jit` returns: callable like the function, with ``ir``, ``code``, ``cache_info`` and ``clear_cache``."""
 
     def __init__(self, f: Callable[..., Any], options: JitOptions):
-        functools.update_wrapper(self, f)
+        functools.update_wrapper(self, check_callable(f, "jit"))
         self._f, self._options = f, options
         self._static_positions = _static_positions(f, options)
         self._lock = threading.Lock()
@@ -113,8 +114,11 @@ class JittedFunction:
         taken = self._take(args, kwargs)
         if current_trace() is not None:
             return self._call_traced(taken)
-        entry, leaves = self._entry(taken)
-        return entry.run(leaves)
+        entry, bound = self._entry(taken)
+        return entry.run(bound)
+
+    def __reduce__(self) -> Any:
+        return JittedFunction, (self._f, self._options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -166,21 +170,21 @@ class JittedFunction:
         c = config.current()
         options = (self._options.backend, c.backend, c.cxx, c.parallel_threshold)
         key = Key(structure, tuple(leaf_key(v) for v in leaves), taken.static, options)
-        entries = self._entries.get(key, ())
-        entry = next((e for e in entries if e.matches(leaves)), None)
+        entry, bound = _first_match(self._entries.get(key, ()), leaves)
         if entry is None:
             traced = self._trace(taken, leaves)
             with self._lock:  # another thread may have been faster: the first entry wins
                 entries = self._entries.setdefault(key, [])
-                entry = next((e for e in entries if e.matches(leaves)), traced)
-                if entry is traced:
-                    entries.insert(0, traced)
+                entry, bound = _first_match(entries, leaves)
+                if entry is None:
+                    entry, bound = traced, traced.bind(leaves)
+                    entries[:] = [traced, *(e for e in entries if not e.is_stale)]
         elif entry.executable is not None:
             with self._lock:
                 self._counts["hits"] += 1
         if compile and entry.executable is None:
             entry.executable = self._compile(entry.graph)
-        return entry, leaves
+        return entry, bound
 
     def _trace(self, taken: _Call, leaves: Sequence[Any]) -> Entry:
         start = time.perf_counter()
@@ -203,7 +207,10 @@ class JittedFunction:
             self._counts["traces"] += 1
             self._counts["trace_seconds"] += traced - start
             self._counts["optimize_seconds"] += time.perf_counter() - traced
-        return make_entry(staged, graph, leaves, slots, specialized)
+        entry = make_entry(staged, graph, leaves, slots, specialized)
+        trace.release()
+        weaken([source for source in entry.sources if isinstance(source, Reference)])
+        return entry
 
     def _specializer(self, leaf: Any, index: int, label: str, specialized: dict[int, Any]) -> Callable[[], Any] | None:
         """What is called when the function looks at the value of a Python scalar argument."""
@@ -242,6 +249,11 @@ class JittedFunction:
         return bind_subgraph(sub.staged, parent, call, {"graph": sub.staged.graph, "name": getattr(self._f, "__name__", "f")})
 
 
+def _first_match(entries: Sequence[Entry], leaves: Sequence[Any]) -> tuple[Entry | None, Any]:
+    """The first entry that holds for a call, and what its inputs stand for."""
+    return next(((entry, bound) for entry in entries if (bound := entry.bind(leaves)) is not None), (None, None))
+
+
 _no_compiler_warned = False
 
 
@@ -249,14 +261,14 @@ def compile_graph(graph: Graph, backend: str) -> Executable:
     """Compile by the named backend; ``auto`` is C++, or the reference backend with one warning where there is no compiler."""
     global _no_compiler_warned
     if backend != "auto":
-        return get_backend(backend).compile(graph)
+        return get_backend(backend).compile(graph, config.current())
     try:
-        return get_backend("cpp").compile(graph)
+        return get_backend("cpp").compile(graph, config.current())
     except CompilerMissingError as error:
         if not _no_compiler_warned:
             _no_compiler_warned = True
             warnings.warn(f"{error.what}; jit runs on the slow reference backend. {error.fix}", PerformanceWarning, stacklevel=2)
-        return get_backend("reference").compile(graph)
+        return get_backend("reference").compile(graph, config.current())
 
 
 def _static_positions(f: Callable[..., Any], options: JitOptions) -> tuple[int, ...]:

@@ -230,7 +230,7 @@ def _static_views(h: Tracer) -> bool:
 
 
 def _axis_order(h: Tracer) -> tuple[int, ...] | None:
-    if h._shadow is None or h.shadow.flags.c_contiguous:
+    if h.is_fresh_c_order or h.shadow.flags.c_contiguous:
         return None
     return tuple(sorted(range(h.aval.ndim), key=lambda i: -h.shadow.strides[i]))
 

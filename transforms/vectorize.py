@@ -16,7 +16,7 @@ from functx.errors import AxesError, OverlapError
 from functx.ir import AbstractArray, Output, OutRole
 from functx.source import function_source, hides_frames
 from functx.trace import Trace, Tracer, current_trace, dataless, where
-from functx.transforms.arguments import Arguments, flatten_arguments, is_traced_leaf
+from functx.transforms.arguments import Arguments, check_callable, flatten_arguments, is_traced_leaf
 from functx.transforms.batching import emit_vmap
 from functx.transforms.boundary import execute, input_values, translate, wrap
 from functx.transforms.differentiation import type_of
@@ -46,6 +46,8 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     >>> fx.vmap(lambda x, w: x @ w, in_axes=(0, None))(np.eye(2), np.array([3.0, 4.0]))
     array([3., 4.])
     """
+
+    check_callable(f, "vmap")
 
     @hides_frames
     @functools.wraps(f)
@@ -223,6 +225,7 @@ def _run(staged: Staged, lanes: Sequence[int | None], size: Any, out_axes: Any, 
     for result, axis in zip_strict(staged.results, result_axes):
         value = done[result.value] if result.aval is not None else _stacked_constant(result.constant, size, parent)
         leaves.append(_place(value, axis, parent))
+    staged.trace.release()
     return trees.unflatten(staged.out_tree, leaves)
 
 

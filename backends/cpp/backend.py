@@ -9,15 +9,16 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from functx import config
 from functx.backends.cpp.executable import CppExecutable
 from functx.backends.cpp.ops import CppTarget
 from functx.backends.cpp.program import Source, emit
-from functx.backends.cpp.toolchain import compile_library, find_toolchain
+from functx.backends.cpp.toolchain import Toolchain, compile_library, find_toolchain
 from functx.backends.loops.lower import lower
+from functx.config import Config
 from functx.ir import Graph
 from functx.passes import log
 from functx.pretty import graph_digest
@@ -43,25 +44,20 @@ class CppBackend:
         self._slots: dict[str, _Slot] = {}
         self._lock = threading.Lock()
 
-    def compile(self, graph: Graph) -> CppExecutable:
+    def compile(self, graph: Graph, options: Config) -> CppExecutable:
         """Compile a graph, or find its code.
 
         Raises:
           CompilerError: the compiler is missing, fails or takes too long.
           BackendError: a size is symbolic.
         """
-        toolchain, threshold = find_toolchain(), config.current().parallel_threshold
-        key = f"{graph_digest(graph)} {toolchain.identity} {threshold}"
+        toolchain = find_toolchain(options)
+        key = f"{graph_digest(graph)} {toolchain.identity} {options.parallel_threshold}"
         slot = self._slot(key)
         with slot.lock:
             compiled = slot.code is None
             if slot.code is None:
-                source = emit(lower(graph, CppTarget()), threshold, toolchain.vector_math)
-                if config.current().debug >= 4:
-                    log(source.text)
-                path = compile_library(toolchain, source.text, hashlib.sha256(key.encode()).hexdigest(), blas=source.blas)
-                slot.code = _load(str(path)), source
-                path.unlink()
+                slot.code = _build(graph, toolchain, options, hashlib.sha256(key.encode()).hexdigest())
             library, source = slot.code
         return CppExecutable(graph, library, source, compiled)
 
@@ -78,6 +74,22 @@ class CppBackend:
         """Forget all code; what executables still hold stays loaded."""
         with self._lock:
             self._slots.clear()
+
+
+def _build(graph: Graph, toolchain: Toolchain, options: Config, name: str) -> tuple[Any, Source]:
+    """Lower, emit, compile and load. ``name`` names the files."""
+    start = time.perf_counter()
+    source = emit(lower(graph, CppTarget()), options.parallel_threshold, toolchain.vector_math)
+    if options.debug >= 4:
+        log(source.text)
+    generated = time.perf_counter()
+    path = compile_library(toolchain, source.text, name, options, blas=source.blas)
+    library = _load(str(path))
+    path.unlink()
+    if options.debug >= 1:
+        seconds = f"{generated - start:.2f} s to generate, {time.perf_counter() - generated:.2f} s to compile"
+        log(f"cpp: {len(graph.eqns)} equations -> {source.kernels} kernels, {seconds}")
+    return library, source
 
 
 _first_load = threading.Lock()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import math
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from functx.backend import write_map
 from functx.backends.cpp.program import Source
 from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError
 from functx.interpret import eval_eqn
@@ -20,26 +19,10 @@ from functx.util import zip_strict
 _OK, _INDEX, _CALLBACK, _MEMORY, _OVERFLOW = range(5)  # functx/runtime/call.h
 
 
-def _serial_in_forked_children() -> None:
-    """libgomp's threads do not survive a fork, and the child would wait for them forever: there, regions run on one thread."""
-
-    def child() -> None:
-        with contextlib.suppress(OSError):  # not loaded: nothing was running
-            ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW).omp_set_num_threads(1)
-
-    os.register_at_fork(after_in_child=child)
-
-
-_serial_in_forked_children()
-
-
 class CppExecutable:
-    """A compiled graph.
+    """A compiled graph, with the attributes of :class:`functx.backend.Executable`.
 
     Attributes:
-      source: the C++ text.
-      workspace_bytes: scratch memory per call.
-      compiled: whether the compiler ran for it (False: the code came from a cache).
       fallbacks: primitives that run through their reference implementation.
     """
 
@@ -49,11 +32,12 @@ class CppExecutable:
         self.fallbacks = list(dict.fromkeys(graph.eqns[call.eqn].primitive.name for call in source.calls))
         self._passed = [graph.consts[k][1] for k in source.passed_constants]
         self._in_avals = graph.in_avals
-        self._outs = [(aval.shape, aval.dtype) for aval in graph.out_avals]
+        self.out_avals, self.writes = graph.out_avals, write_map(graph)
+        self._outs = [(aval.shape, aval.dtype) for aval in self.out_avals]
         self._callback = self._call_back if source.calls else None
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run on one array per input, of any strides; every result is a new C-contiguous array."""
+        """Run on one array per input; every result is a new C-contiguous array."""
         arrays = [_readable(x, aval) for x, aval in zip_strict(inputs, self._in_avals)]
         outputs = [np.empty(shape, dtype) for shape, dtype in self._outs]
         status, eqn, kind, values = self.library.run(arrays + self._passed, outputs, self.workspace_bytes, self._callback)

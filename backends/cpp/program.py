@@ -27,6 +27,7 @@ class Source:
     passed_constants: tuple[int, ...]  # constants of the graph that come as inputs, after the graph's own
     calls: tuple[Call, ...]
     blas: bool
+    kernels: int  # functions; several steps may call one
 
 
 def emit(program: Program, threshold: int, vector_math: frozenset[str]) -> Source:
@@ -60,7 +61,7 @@ class _ProgramEmitter:
         text = "\n".join([HEADER, *needed_snippets(code), *self._math(code), code])
         calls = tuple(step for step in self.program.steps if isinstance(step, Call))
         blas = any(isinstance(step, MatMul) for step in self.program.steps)
-        return Source(text, self.arena + self.scratch, tuple(self.passed), calls, blas)
+        return Source(text, self.arena + self.scratch, tuple(self.passed), calls, blas, len(self.functions))
 
     def _run(self) -> list[str]:
         return ['extern "C" int run(FunctxCall* call) {', *("  " + line for line in self.body), "  return FUNCTX_OK;", "}", ""]

@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from functx import config
+from functx.config import Config
 from functx.errors import CompilerError, CompilerMissingError
 from functx.runtime import include_dir
 
@@ -48,9 +48,9 @@ class Toolchain:
         return f"{self.compiler} {' '.join(self.flags)} {sorted(self.vector_math)}"
 
 
-def find_toolchain() -> Toolchain:
-    """The compiler that config.cxx, $CXX or the path names."""
-    return _toolchain(config.current().cxx, os.environ.get("CXX", ""))
+def find_toolchain(options: Config) -> Toolchain:
+    """The compiler that options.cxx, $CXX or the path names."""
+    return _toolchain(options.cxx, os.environ.get("CXX", ""))
 
 
 @functools.lru_cache
@@ -99,13 +99,12 @@ def _scratch() -> Path:
     return Path(folder)
 
 
-def compile_library(toolchain: Toolchain, source: str, name: str, *, blas: bool) -> Path:
+def compile_library(toolchain: Toolchain, source: str, name: str, options: Config, *, blas: bool) -> Path:
     """A shared library with the given source; ``name`` names its files.
 
     Raises:
-      CompilerError: the compiler fails or takes longer than config.compile_timeout seconds.
+      CompilerError: the compiler fails or takes longer than options.compile_timeout seconds.
     """
-    options = config.current()
     stem = _scratch() / f"{name[:16]}-{os.getpid()}-{next(_counter)}"
     path, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
     path.write_text(source, encoding="utf-8")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from functx.backends.loops.affine import Affine, LoopVar, substitute, var
 from functx.backends.loops.clusters import Group, reduces_into
@@ -36,27 +37,14 @@ def writes(step: Step) -> list[Var]:
     return list(step.outputs) if isinstance(step, Call) else [step.out]
 
 
-class _Union:
-    """Values that share one buffer."""
+@dataclass(eq=False)
+class _Shared:
+    """Values that share one buffer: when the first of them is made and the last is read, and the output that it is, if any."""
 
-    def __init__(self) -> None:
-        self.parent: dict[Var, Var] = {}
-        self.members: dict[Var, list[Var]] = {}
-
-    def find(self, v: Var) -> Var:
-        while v in self.parent:
-            v = self.parent[v]
-        return v
-
-    def together(self, v: Var) -> list[Var]:
-        """All values that share the buffer of ``v``."""
-        root = self.find(v)
-        return self.members.get(root, [root])
-
-    def join(self, into: Var, v: Var) -> None:
-        a, b = self.find(into), self.find(v)
-        self.members[a] = self.together(a) + self.together(b)
-        self.parent[b] = a
+    members: list[Var]
+    born: int
+    dies: int
+    output: int | None
 
 
 def _place(offset: Affine, stage: Stage) -> str:
@@ -91,7 +79,7 @@ class Planner:
         self.groups = {id(step): group for step, group in steps}
         self.steps = [step for step, _ in steps]
         self.storage: dict[Var, Storage] = {}
-        self.union = _Union()
+        self.shared: dict[Var, _Shared] = {}  # the buffer of every value that is not given
 
     def run(self) -> tuple[list[Step], dict[Var, Storage], int]:
         """The steps with the copies that partial writes need, the places, and the bytes of the arena."""
@@ -116,6 +104,8 @@ class Planner:
                 self.dies[v] = max(self.dies.get(v, 0), time)
         for v in self.outputs:
             self.dies[v] = len(self.steps)
+        made = (v for v in self.dies if v not in self.given)
+        self.shared = {v: _Shared([v], self.born.get(v, self.dies[v]), self.dies[v], self.outputs.get(v)) for v in made}
 
     def _bases(self, step: Step) -> list[Var]:
         return [r.base for r in self._partial_roots(step) if r.base is not None]
@@ -140,20 +130,24 @@ class Planner:
         """Whether the buffer of ``old`` can pass to ``new`` at this time."""
         if old in self.given or old in self.storage or new in self.storage or self.dies[old] != time or self.born[new] != time:
             return False
-        a, b = self.union.together(old), self.union.together(new)
-        if new in a or (self._output_of(a) is not None and self._output_of(b) is not None):
-            return False
-        return max(self.dies[v] for v in a) <= time <= min(self.born[v] for v in b)
+        a, b = self.shared[old], self.shared[new]
+        return a is not b and (a.output is None or b.output is None) and a.dies <= time <= b.born
 
-    def _output_of(self, members: Iterable[Var]) -> int | None:
-        return next((self.outputs[v] for v in members if v in self.outputs), None)
+    def _join(self, new: Var, old: Var) -> None:
+        """Let ``new`` live in the buffer of ``old``."""
+        a, b = self.shared[new], self.shared[old]
+        large, small = (a, b) if len(a.members) >= len(b.members) else (b, a)
+        large.members += small.members
+        large.born, large.dies = min(a.born, b.born), max(a.dies, b.dies)
+        large.output = a.output if b.output is None else b.output
+        self.shared.update(dict.fromkeys(small.members, large))
 
     def _take_over_bases(self, time: int, step: Kernel) -> None:
         loaded = set(reads(step))
         for r in self._partial_roots(step):
             alone = r.base is not None and r.base not in loaded and self._bases(step).count(r.base) == 1
             if alone and self._free_to_share(r.base, r.var, time):
-                self.union.join(r.var, r.base)
+                self._join(r.var, r.base)
 
     def _take_over(self, time: int, step: Kernel) -> None:
         """A stored value may overwrite one that its row reads at the very place of the store only, and not after it."""
@@ -173,7 +167,7 @@ class Planner:
                     where = {_place(effect.offset, stage)}
                     old = next((v for v in places if places[v] == where and last[v] <= k and self._fits(v, effect.var, time)), None)
                     if old is not None:
-                        self.union.join(effect.var, old)
+                        self._join(effect.var, old)
 
     def _fits(self, old: Var, new: Var, time: int) -> bool:
         same = old.aval.dtype == new.aval.dtype and math.prod(old.aval.shape) == math.prod(new.aval.shape)
@@ -185,25 +179,21 @@ class Planner:
         out: list[Step] = []
         for step in self.steps:
             for r in self._partial_roots(step):
-                if r.base is not None and self.union.find(r.base) is not self.union.find(r.var):
+                if r.base is not None and self.shared.get(r.base) is not self.shared[r.var]:
                     out.append(Copy(r.var, r.base, (r.eqn,)))
             out.append(step)
         return out
 
     def _arena(self) -> tuple[dict[Var, Storage], int]:
-        classes: dict[Var, list[Var]] = {}
-        for v in self.born:
-            if v not in self.storage and v not in self.given:
-                classes.setdefault(self.union.find(v), []).append(v)
+        buffers = dict.fromkeys(self.shared[v] for v in self.born if v not in self.storage and v not in self.given)
         intervals = []
-        for root, members in classes.items():
-            output = self._output_of(members)
-            if output is not None:
-                self.storage.update(dict.fromkeys(members, Storage(Place.OUTPUT, output)))
+        for buffer in buffers:
+            if buffer.output is not None:
+                self.storage.update(dict.fromkeys(buffer.members, Storage(Place.OUTPUT, buffer.output)))
                 continue
-            size = max(math.prod(v.aval.shape) * v.aval.dtype.itemsize for v in members)
-            intervals.append(Interval(root, size, min(self.born[v] for v in members), max(self.dies[v] for v in members)))
+            size = max(math.prod(v.aval.shape) * v.aval.dtype.itemsize for v in buffer.members)
+            intervals.append(Interval(buffer, size, buffer.born, buffer.dies))
         offsets, total = pack(intervals)
-        for root, offset in offsets.items():
-            self.storage.update(dict.fromkeys(classes[root], Storage(Place.WORKSPACE, offset)))
+        for buffer, offset in offsets.items():
+            self.storage.update(dict.fromkeys(buffer.members, Storage(Place.WORKSPACE, offset)))
         return self.storage, total

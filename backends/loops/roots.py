@@ -21,7 +21,6 @@ from functx.ir import AbstractArray, Atom, Eqn, Graph, Literal, Var
 
 MAX_NODES = 64  # values that one root may evaluate in place
 WORTH_STORING = 16  # recomputing this much costs more than a store and the loads
-COSTS = {"div": 4, "sqrt": 4, "gather": 4, **dict.fromkeys(["exp", "log", "sin", "cos", "tanh", "logistic", "pow"], 16)}
 
 
 class Target(Protocol):
@@ -130,13 +129,12 @@ class Analysis:
 
     def scope(self, carried: frozenset[Var] = frozenset()) -> Scope:
         """A fresh scope."""
-        return Scope(self.definitions, rules.RULES, self.memory.__contains__, carried)
+        return Scope(self.definitions, rules.rule_of, self.memory.__contains__, carried)
 
 
 # --- classification -----------------------------------------------------------------------------------------------------------------------
 
 INDEX, REDUCE, MATMUL, REGION, SCATTER, PARTS, CALL = "index", "reduce", "matmul", "region", "scatter", "parts", "call"
-VIEWS = ("transpose", "reshape", "slice", "broadcast")
 
 
 def dot_sizes(eqn: Eqn) -> tuple[int, int, int, int]:
@@ -169,7 +167,7 @@ def classify(eqn: Eqn, target: Target, definitions: dict[Var, Eqn]) -> str:
         return INDEX if unit and _is_fill(eqn.inputs[0], definitions) else REGION
     if name == "concatenate":
         return INDEX if math.prod(eqn.outputs[0].aval.shape) <= 64 else PARTS
-    return INDEX if name in rules.RULES else CALL
+    return INDEX if rules.rule_of(eqn) else CALL
 
 
 def _is_fill(atom: Atom, definitions: dict[Var, Eqn]) -> bool:
@@ -219,18 +217,18 @@ class _Analyser:
 
     def _results(self) -> tuple[list[Var], list[tuple[Var, Var]]]:
         """A variable of its own for every output."""
-        results: list[Var] = []
+        results: dict[Var, None] = {}
         repeats: list[tuple[Var, Var]] = []
         for atom in self.graph.out_atoms:
             if isinstance(atom, Var) and atom not in self.given and atom not in results:
-                results.append(atom)
+                results[atom] = None
                 continue
-            results.append(Var(atom.aval))
+            results[copy := Var(atom.aval)] = None
             if isinstance(atom, Var):
-                repeats.append((results[-1], atom))
+                repeats.append((copy, atom))
             else:
-                self._store(-1, results[-1], lambda scope, index, atom=atom: scope.value(atom, ()), ())
-        return results, repeats
+                self._store(-1, copy, lambda scope, index, atom=atom: scope.value(atom, ()), ())
+        return list(results), repeats
 
     def _checks(self, number: int, eqn: Eqn) -> Sequence[CheckRoot]:
         name = eqn.primitive.name
@@ -271,20 +269,25 @@ class _Analyser:
 
     def _peel(self, atom: Atom) -> Atom:
         """What a chain of views looks at."""
-        while atom not in self.memory and atom in self.definitions and self.definitions[atom].primitive.name in VIEWS:
+        while atom not in self.memory and atom in self.definitions and self.definitions[atom].primitive.views:
             atom = self.definitions[atom].inputs[0]
         return atom
 
     def _share(self, live: set[int]) -> None:
         """Materialize what would be recomputed at too many places, last equations first, so that consumers are decided already."""
         costs = self._costs()
-        sites: dict[Var, set[tuple[object, ...]]] = {}
+        sites: dict[Var, set[int]] = {}
+        numbered: dict[tuple[object, ...], int] = {}  # a site is a path from an equation that is evaluated by itself; the path's number
         grown: set[Var] = set()
+
+        def site(*path: object) -> int:
+            return numbered.setdefault(path, len(numbered))
+
         for checks in self.checks.values():
             for check in checks:
-                sites.setdefault(check.atom, set()).add((check,))
+                sites.setdefault(check.atom, set()).add(site(check))
         for number in sorted(live, reverse=True):
-            eqn, inline = self.graph.eqns[number], False
+            eqn, inline, where = self.graph.eqns[number], False, set()
             if self.kinds[number] == INDEX:
                 out = eqn.outputs[0]
                 where = sites.get(out, set())
@@ -293,14 +296,13 @@ class _Analyser:
                     inline = not costly
                     if costly:
                         self.memory.add(out)
-            same_index = eqn.primitive.name in rules.ELEMENTWISE or eqn.primitive.name in ("convert", "stop_gradient")
+            base = where if inline else {site(number)}
             for k, atom in enumerate(eqn.inputs):
                 if atom in self.memory or isinstance(atom, Literal):
                     continue
                 mine = sites.setdefault(atom, set())
                 if len(mine) < 32:
-                    tag = () if same_index else (number, k)
-                    mine |= {(*site, *tag) for site in where} if inline else {(number, *tag)}
+                    mine |= base if rules.same_index(eqn) else {site(s, number, k) for s in base}
                 if (inline and eqn.outputs[0] in grown) or self._grows(number, eqn, k):
                     grown.add(atom)
 
@@ -319,7 +321,7 @@ class _Analyser:
         for eqn in self.graph.eqns:
             for out in eqn.outputs:
                 if out in self.definitions:
-                    own = COSTS.get(eqn.primitive.name, 0 if eqn.primitive.name in VIEWS else 1)
+                    own = 0 if eqn.primitive.views else eqn.primitive.cost
                     inputs = {a for a in eqn.inputs if isinstance(a, Var)}
                     costs[out] = min(own + sum(1 if a in self.memory else costs.get(a, 1) for a in inputs), 1000)
         return costs
@@ -329,7 +331,9 @@ class _Analyser:
         sizes: dict[Var, frozenset[object]] = {}
         for number in sorted(live):
             eqn = self.graph.eqns[number]
-            same_index = eqn.primitive.name in rules.ELEMENTWISE or eqn.primitive.name in ("convert", "stop_gradient")
+            if self.kinds[number] == PARTS:
+                continue  # every operand is a root by itself
+            same_index = rules.same_index(eqn)
             atoms = {a for a in eqn.inputs if a in sizes and a not in self.memory}
             while True:
                 nodes = frozenset().union(*(sizes[a] if same_index else ((number, n) for n in sizes[a]) for a in atoms))
@@ -350,7 +354,7 @@ class _Analyser:
         elif kind != INDEX:
             getattr(self, f"_{kind}")(number, eqn)
         elif eqn.outputs[0] in self.memory:
-            rule = rules.RULES[eqn.primitive.name]
+            rule = rules.rule_of(eqn)
             self._store(number, eqn.outputs[0], lambda scope, index: rule(scope, eqn, index, None), eqn.inputs)
 
     def _store(self, number: int, v: Var, value: Callable[[Scope, Index], Node], reads: Sequence[Atom]) -> Var:
@@ -407,7 +411,7 @@ class _Analyser:
         shape = atom.aval.shape
         sizes = [math.prod(shape[a] for a in group) for group in groups]
         axes = [LoopVar(f"a{k}", d) for k, d in enumerate(shape)]
-        scope = Scope(self.definitions, rules.RULES, self.memory.__contains__)
+        scope = Scope(self.definitions, rules.rule_of, self.memory.__contains__)
         node = scope.value(atom, tuple(map(var, axes)))
         if isinstance(node, Load) and node.guard is None and not list(node.offset.opaque()):
             strides = [_collapsed(node.offset, [axes[a] for a in group]) for group in groups]

@@ -207,10 +207,14 @@ MOVES: dict[str, Rule] = {
     "concatenate": _concatenate,
     "gather": _gather,
 }
+RULES: dict[str, Rule] = {**MOVES, "logistic": _logistic}
 
-ELEMENTWISE = [
-    *("add", "sub", "neg", "mul", "mul_zero", "div", "pow", "sqrt", "exp", "log", "tanh", "sin", "cos", "logistic"),
-    *("sign", "abs", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_", "select"),
-]
 
-RULES: dict[str, Rule] = {**MOVES, **dict.fromkeys(ELEMENTWISE, elementwise), "logistic": _logistic}
+def rule_of(eqn: Eqn) -> Rule | None:
+    """The index function of an equation, None if it has none."""
+    return RULES.get(eqn.primitive.name) or (elementwise if same_index(eqn) else None)
+
+
+def same_index(eqn: Eqn) -> bool:
+    """Whether operands are read where the result is wanted."""
+    return eqn.primitive.family == "elementwise"

@@ -18,6 +18,7 @@ from functx.ir import Atom, Eqn, Literal, Var
 
 Index = tuple[Affine, ...]
 Rule = Callable[["Scope", Eqn, Index, "Node | None"], Node]
+RuleOf = Callable[[Eqn], "Rule | None"]
 
 
 class Scope:
@@ -25,7 +26,7 @@ class Scope:
 
     Args:
       definitions: the equation of each variable that may be evaluated in place.
-      rules: index functions by primitive name.
+      rule_of: the index function of an equation.
       in_memory: whether a variable is read from its buffer.
       carried: variables of which an earlier stage left this row's value.
     """
@@ -33,11 +34,11 @@ class Scope:
     def __init__(
         self,
         definitions: Mapping[Var, Eqn],
-        rules: Mapping[str, Rule],
+        rule_of: RuleOf,
         in_memory: Callable[[Var], bool],
         carried: frozenset[Var] = frozenset(),
     ):
-        self.definitions, self.rules, self.in_memory, self.carried = definitions, rules, in_memory, carried
+        self.definitions, self.rule_of, self.in_memory, self.carried = definitions, rule_of, in_memory, carried
         self.nodes: list[Node] = []
         self._memo: dict[tuple[Any, ...], Node] = {}
         self._ranges: dict[tuple[str, int | None], tuple[int, int]] = {}
@@ -62,7 +63,9 @@ class Scope:
             depends = offset.loop_vars() | (guard.loop_vars if guard else frozenset())
             return self._append(Load(len(self.nodes), v.aval.dtype, depends, v, index, offset, guard))
         eqn = self.definitions[v]
-        return self.rules[eqn.primitive.name](self, eqn, index, guard)
+        rule = self.rule_of(eqn)
+        assert rule is not None
+        return rule(self, eqn, index, guard)
 
     def bind(self, v: Var, index: Index, node: Node) -> None:
         """From here on ``v`` at ``index`` is this node: it need not be loaded back."""

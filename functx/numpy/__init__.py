@@ -14,6 +14,7 @@ import numpy as _np
 
 from functx.numpy import promote as _promote
 from functx.numpy import protocols as _protocols
+from functx.numpy.at import at
 from functx.numpy.creation import arange, array, asarray, ascontiguousarray, copy, empty, eye, full, linspace, ones, zeros
 
 _protocols.install_protocols()
@@ -50,4 +51,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_np)})
 
 
-__all__ = ["arange", "array", "asarray", "ascontiguousarray", "copy", "empty", "eye", "full", "linspace", "ones", "zeros"]
+__all__ = ["arange", "array", "asarray", "ascontiguousarray", "at", "copy", "empty", "eye", "full", "linspace", "ones", "zeros"]

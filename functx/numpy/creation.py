@@ -114,6 +114,8 @@ def eye(trace: Trace, N: Any, M: Any = None, k: int = 0, dtype: Any = float, ord
 def arange(trace: Trace, *args: Any, dtype: Any = None) -> Tracer:
     """start + i * step, as NumPy computes it; the bounds must be known."""
     bounds = [v.value().item() if isinstance(v, Tracer) else v for v in args]
+    if any(isinstance(v, shapes.Dim) for v in bounds):
+        return _symbolic_arange(*bounds, dtype=dtype)
     sample = np.arange(*bounds, dtype=dtype)
     if sample.size < 2:
         return trace.tracer(trace.builder.const(sample))
@@ -123,6 +125,15 @@ def arange(trace: Trace, *args: Any, dtype: Any = None) -> Tracer:
         return trace.tracer(ramp)
     step = sample.dtype.type(sample[1] - sample[0])
     return trace.tracer(b.add(b.full_like(ramp, sample[0]), b.mul(ramp, b.full_like(ramp, step))))
+
+
+def _symbolic_arange(start: Any, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Tracer:
+    """arange between whole numbers, Dims among them."""
+    start, stop = (0, start) if stop is None else (start, stop)
+    if any(isinstance(v, float) for v in (start, stop, step)) or isinstance(step, shapes.Dim):
+        raise next(v for v in (start, stop, step) if isinstance(v, shapes.Dim)).number_needed()
+    ramp = promote.positions(shapes.count(start, stop, operator.index(step))) * step + start
+    return ramp if dtype is None else ramp.astype(dtype)
 
 
 @_constructor

@@ -92,8 +92,8 @@ def parse(h: Tracer, key: Any) -> Index:
             starts[axis], sizes[axis], steps[axis] = _slice(entry, shape[axis])
         elif isinstance(entry, int):
             index = _check_integer(entry, axis, shape[axis])
-            if mixed:  # beside index arrays an integer is one of them
-                advanced.append(Advanced(axis, current_trace().handle(np.int64(index)), position))
+            if mixed or index is None:  # beside index arrays an integer is one of them, and what compiled code must check is traced
+                advanced.append(Advanced(axis, current_trace().handle(np.int64(entry)), position))
             else:
                 starts[axis], sizes[axis] = index, 1
                 dropped.append(axis)
@@ -191,14 +191,16 @@ def _as_int64(h: Tracer) -> Tracer:
 def _slice(entry: slice, size: Any) -> tuple[Any, Any, int]:
     if entry == slice(None):
         return 0, size, 1
-    start, stop, step = (None if v is None else operator.index(v) for v in (entry.start, entry.stop, entry.step))
-    start, stop, step = slice(start, stop, step).indices(size)
-    n = len(range(start, stop, step))
-    return (start, n, step) if n else (0, 0, 1)
+    start, stop, step = (v if v is None or isinstance(v, shapes.Dim) else operator.index(v) for v in (entry.start, entry.stop, entry.step))
+    return shapes.slice_region(size, start, stop, step if step is None else operator.index(step))
 
 
-def _check_integer(index: int, axis: int, size: Any) -> int:
-    if isinstance(size, int) and not -size <= index < size:
+def _check_integer(index: int, axis: int, size: Any) -> Any:
+    """The index counted from the front; None if it depends on a symbolic size whether it lies inside."""
+    inside = shapes.at_least(size, index + 1 if index >= 0 else -index)
+    if inside is None:
+        return None
+    if not inside:
         raise IndexOutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {size}", where=where())
     return index + size if index < 0 else index
 
@@ -246,7 +248,7 @@ def _region(h: Tracer, index: Index) -> Tracer:
     if whole:
         return h
     params = {"starts": index.starts, "sizes": index.sizes, "steps": index.steps}
-    return make_view(h, movement.slice_, params, lambda: h.shadow[(*movement.region(**params), ...)])
+    return make_view(h, movement.slice_, params, lambda: h.shadow[(*movement.region(*map(shapes.hints, params.values())), ...)])
 
 
 def _reshaped(view: Tracer, index: Index, gone: tuple[int, ...] = ()) -> Tracer:
@@ -254,7 +256,7 @@ def _reshaped(view: Tracer, index: Index, gone: tuple[int, ...] = ()) -> Tracer:
     if not index.dropped and None not in index.layout:
         return view
     shape = tuple(1 if axis is None else index.sizes[axis] for axis in index.layout if axis not in index.dropped and axis not in gone)
-    return make_view(view, movement.reshape, {"shape": shape}, lambda: view.shadow.reshape(shape, copy=False))
+    return make_view(view, movement.reshape, {"shape": shape}, lambda: view.shadow.reshape(shapes.hints(shape), copy=False))
 
 
 def _advanced_target(h: Tracer, index: Index) -> tuple[Tracer, tuple[int, ...], list[Atom]]:
@@ -286,8 +288,8 @@ def _check_known(h: Tracer, index: Index) -> None:
     if any(0 in a.handle.aval.shape for a in index.advanced):
         return  # nothing is selected: NumPy looks at no index
     for a in index.advanced:
-        array = trace.builder.consts.get(a.handle._atom)
-        slot = trace.input_of(a.handle._atom) if array is None else None
+        array = trace.builder.consts.get(a.handle.atom)
+        slot = trace.input_of(a.handle.atom) if array is None else None
         if slot is not None and slot.array is not None:
             array = slot.array
         size = h.aval.shape[a.axis]

@@ -24,7 +24,7 @@ def _handle(a: Any) -> Tracer:
 
 def _reshape_view(h: Tracer, shape: shapes.Shape) -> Tracer:
     """A reshape that only adds or drops axes of size 1: always a view."""
-    return make_view(h, movement.reshape, {"shape": tuple(shape)}, lambda: h.shadow.reshape(shape, copy=False))
+    return make_view(h, movement.reshape, {"shape": tuple(shape)}, lambda: h.shadow.reshape(shapes.hints(shape), copy=False))
 
 
 def _transposed(h: Tracer, perm: Sequence[int]) -> Tracer:
@@ -54,10 +54,10 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
 
 
 def _can_view(h: Tracer, shape: shapes.Shape) -> bool:
-    if h.kind is not Kind.ARRAY or promote.known_c_order(h):
+    if h.kind is not Kind.ARRAY or h.is_fresh_c_order:
         return True  # a scalar, or a fresh array in C order, whose layout plays no part
     try:
-        h.shadow.reshape(shape, copy=False)
+        h.shadow.reshape(shapes.hints(shape), copy=False)
     except ValueError:
         return False
     return True
@@ -82,7 +82,7 @@ def _resolve_shape(old: shapes.Shape, new: Any) -> shapes.Shape:
 def ravel(a: Any, order: str = "C") -> Tracer:
     """np.ravel: a flat view of an array in C order, else a copy (also where a reshape would find a strided view)."""
     h = _handle(a)
-    fresh = h.kind is not Kind.ARRAY or promote.known_c_order(h)
+    fresh = h.kind is not Kind.ARRAY or h.is_fresh_c_order
     return reshape(h, -1, order, copy=None if fresh or h.shadow.flags.c_contiguous else True)
 
 
@@ -161,7 +161,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
             f"requested shape {shapes.show(shape)}"
         )
     dims = tuple(range(len(shape) - h.aval.ndim, len(shape)))
-    return make_view(h, movement.broadcast, {"shape": shape, "dims": dims}, lambda: np.broadcast_to(h.shadow, shape))
+    return make_view(h, movement.broadcast, {"shape": shape, "dims": dims}, lambda: np.broadcast_to(h.shadow, shapes.hints(shape)))
 
 
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tracer, ...]:
@@ -244,11 +244,18 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     for n, i in zip(counts, axes, strict=True):
         i = shapes.canonical_axis(i, h.aval.ndim)
         size = h.aval.shape[i]
-        n = n.__index__() % size if size else 0
-        if n:
+        cut = _roll_cut(operator.index(n), size)
+        if cut is not None:
             lead = (slice(None),) * i
-            h = concatenate([h[(*lead, slice(size - n, None))], h[(*lead, slice(0, size - n))]], i)
+            h = concatenate([h[(*lead, slice(cut, None))], h[(*lead, slice(0, cut))]], i)
     return copy(h)
+
+
+def _roll_cut(shift: int, size: shapes.Size) -> shapes.Size | None:
+    """Where to cut an axis to roll it; None: nowhere."""
+    if isinstance(size, int):
+        return -shift % size if size and shift % size else None
+    return None if shift == 0 else -shift if shift < 0 else size - shift  # slices find out whether it lies inside for all sizes
 
 
 def tile(A: Any, reps: Any) -> Tracer:
@@ -298,7 +305,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: 
     if any(n < 0 for n in (*low, *high)):
         raise ValueError("index can't contain negative values")
     atom = b.pad(h.atom, promote.convert(b, value, h.aval.dtype), low=low, high=high)
-    return current_trace().tracer(atom, Kind.ARRAY, None if promote.known_c_order(h) else lambda: _padded_layout(h, atom.aval.shape))
+    return current_trace().tracer(atom, Kind.ARRAY, None if h.is_fresh_c_order else lambda: _padded_layout(h, atom.aval.shape))
 
 
 def _padded_layout(h: Tracer, shape: shapes.Shape) -> np.ndarray:

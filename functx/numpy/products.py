@@ -126,5 +126,5 @@ def trace(a: Any, offset: int = 0) -> Tracer:
     (h,) = promote.handles([a])
     rows, columns = h.aval.shape
     n = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    i = np.arange(n)
+    i = promote.positions(n)
     return np.sum(h[i + max(-offset, 0), i + max(offset, 0)])

@@ -39,7 +39,25 @@ def as_handle(trace: Trace, value: Any) -> Tracer:
             return stack_nested(trace, value)
         value = np.array(value)  # a fresh array: nobody can change it, so it is a constant
         return trace.tracer(trace.builder.const(_supported(value)))
-    return trace.handle(value)
+    return _size_value(trace, value) if isinstance(value, shapes.Dim) else trace.handle(value)
+
+
+def _size_value(trace: Trace, d: shapes.Dim) -> Tracer:
+    """A symbolic size as a traced Python int: the sum of as many ones, apart from a constant (``n - 1`` may be negative)."""
+    constant, rest = d.parts()
+    if shapes.at_least(rest, 0) is not True:
+        raise d.number_needed()
+    b = trace.emit
+    total = b.reduce_sum(b.full((rest,), 1, dtypes.INT64), axes=(0,))
+    return trace.tracer(b.add(total, b.full_like(total, constant)) if constant else total, Kind.PYTHON)
+
+
+def positions(n: shapes.Size) -> Any:
+    """0, 1, ..., n - 1: a plain array, or a traced one of a symbolic size."""
+    if isinstance(n, int):
+        return np.arange(n)
+    trace = current_trace()
+    return trace.tracer(trace.emit.iota(shape=(n,), dtype=dtypes.INT64, axis=0))
 
 
 def _supported(array: np.ndarray) -> np.ndarray:
@@ -137,7 +155,7 @@ def k_order_of(
     operands: Sequence[Tracer], strides: Callable[[], Sequence[Sequence[int]]], shape: shapes.Shape, dtype: np.dtype
 ) -> Callable[[], np.ndarray] | None:
     """The layout of a fresh result whose axes lie in memory as those of the operands do, whose strides along them are given."""
-    if len(shape) < 2 or all(known_c_order(h) for h in operands):
+    if len(shape) < 2 or all(h.is_fresh_c_order for h in operands):
         return None
 
     def shadow() -> np.ndarray:
@@ -148,8 +166,3 @@ def k_order_of(
         return dataless(shape, dtype, like.strides)
 
     return shadow
-
-
-def known_c_order(handle: Tracer) -> bool:
-    """Whether the handle is a fresh C-ordered array, without asking its layout."""
-    return handle._shadow is None and handle.parent is None

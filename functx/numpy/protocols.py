@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,6 +20,7 @@ from functx.dtypes import Kind
 from functx.errors import UnsupportedError
 from functx.mutation import check_writeable
 from functx.numpy import creation, indexing, manipulation, products, promote, reductions, selection, ufuncs
+from functx.numpy.at import At
 from functx.trace import Tracer, current_trace, install, where
 
 # np.<name> by its implementation on tracers. A function that is not here raises, naming it.
@@ -53,9 +56,13 @@ def _copyto(dst: Any, src: Any, casting: str) -> None:
     if not isinstance(dst, Tracer):
         raise ufuncs.write_error(dst)
     (h,) = promote.handles([src])
-    sample = dtypes.python_type(h.aval.dtype)(0) if h.aval.weak else np.empty(0, h.aval.dtype)
-    np.copyto(np.empty(0, dst.dtype), sample, casting=casting)  # raises NumPy's own error
+    np.copyto(np.empty(0, dst.dtype), _nothing_like(h), casting=casting)  # raises NumPy's own error
     indexing.setitem(dst, ..., h)
+
+
+def _nothing_like(h: Tracer) -> Any:
+    """What NumPy can check casts with in the place of a traced operand."""
+    return dtypes.python_type(h.aval.dtype)(0) if h.aval.weak else np.empty(0, h.aval.dtype)
 
 
 def _python_bool(truths: Any) -> Tracer:
@@ -77,7 +84,7 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         kwargs.setdefault("axis", 0)
         return _call(_REDUCTIONS[ufunc], f"np.{ufunc.__name__}.reduce", inputs, kwargs)
     if method != "__call__":
-        raise UnsupportedError(f"np.{ufunc.__name__}.{method} is not traced by functx", where=where())
+        raise UnsupportedError(f"np.{ufunc.__name__}.{method} is not traced by functx", where=where(), fix=ufuncs.WRITE_INSTEAD)
     if ufunc is np.matmul:
         return _call(products.matmul, "np.matmul", inputs, _single_out(kwargs))
     if kwargs.pop("where", True) is not True:
@@ -101,18 +108,18 @@ def _add_at(ufunc: np.ufunc, target: Any, key: Any, values: Any) -> None:
     """np.add.at: every repetition of an index counts."""
     if not isinstance(target, Tracer):
         raise ufuncs.write_error(target)
-    indexing.add_at(target, key, values if ufunc is np.add else np.negative(values))
+    (h,) = promote.handles([values])
+    ufunc.at(np.empty(0, target.dtype), np.empty(0, int), _nothing_like(h))  # raises NumPy's own error
+    if ufunc is np.subtract:
+        h = np.multiply(h, -1) if h.aval.dtype == dtypes.BOOL else np.negative(h)
+    indexing.add_at(target, key, h)
 
 
 def _array_function(self: Tracer, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     implementation = FUNCTIONS.get(func)
     if implementation is None:
         name = f"{getattr(func, '__module__', 'numpy')}.{func.__name__}".replace("numpy.", "np.", 1)
-        raise UnsupportedError(
-            f"{name} is not traced by functx",
-            where=where(),
-            fix="write it with supported functions (docs/coverage.md), or functx.custom_vjp",
-        )
+        raise UnsupportedError(f"{name} is not traced by functx", where=where(), fix=ufuncs.WRITE_INSTEAD)
     return _call(implementation, f"np.{func.__name__}", args, kwargs)
 
 
@@ -121,7 +128,8 @@ def _call(f: Callable[..., Any], name: str, args: Sequence[Any], kwargs: dict[st
     if kwargs:
         unknown = [k for k in kwargs if k not in _parameters(f)]
         if unknown:
-            raise UnsupportedError(f"{name}: keyword {unknown[0]!r} is not traced by functx", where=where())
+            what = f"{name}: keyword {unknown[0]!r} is not traced by functx"
+            raise UnsupportedError(what, where=where(), fix=f"leave it out, or {ufuncs.WRITE_INSTEAD}")
     return f(*args, **kwargs)
 
 
@@ -189,38 +197,92 @@ ATTRIBUTES: dict[str, Callable[[Tracer], Any]] = {
     "strides": lambda self: self.shadow.strides,
     "flags": lambda self: self.shadow.flags,
     "base": lambda self: self.parent.root if self.parent is not None else None,
+    "at": At,
 }
 
-# Members that NumPy has and functx cannot have, with what to write instead.
-REFUSED = {
+# What Python's own numbers have of ndarray's members.
+NUMBER_MEMBERS: dict[str, Callable[[Tracer], Any]] = {
+    "real": lambda self: +self,
+    "imag": lambda self: +dtypes.python_type(self.aval.dtype)(),
+    "conjugate": lambda self: lambda: +self,
+}
+
+# What to write instead of members that functx cannot have, or does not have yet; those not listed get WRITE_INSTEAD.
+_INSTEAD = {
     "resize": "np.concatenate or slicing into a new array",
     "setflags": "leave the flags as they are",
     "tofile": "return the array and save it outside the traced function",
     "tobytes": "return the array and convert it outside the traced function",
     "dump": "return the array and save it outside the traced function",
+    "dumps": "return the array and save it outside the traced function",
     "data": "return the array and look at its memory outside the traced function",
     "ctypes": "return the array and look at its memory outside the traced function",
     "byteswap": "convert outside the traced function",
+    "view": "x.astype(dtype) to convert the values, x[:] for a view",
+    "flat": "x.ravel(), which is a view where the layout allows it",
+    "mT": "np.swapaxes(x, -1, -2)",
+    "diagonal": "x[i, i] with i = np.arange(n)",
+    "nonzero": "np.where(condition, a, b), which selects without changing the size",
+    "compress": "np.where(condition, a, b), which selects without changing the size",
+    "put": "x.ravel()[indices] = values",
+    "imag": "traced values are real: their imaginary part is 0",
+}
+REFUSED = {
+    name: _INSTEAD.get(name, ufuncs.WRITE_INSTEAD)
+    for name in dir(np.ndarray)
+    if not name.startswith("_") and name not in METHODS and name not in ATTRIBUTES
 }
 
 
-def _member(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
-    """A method or attribute of ndarray: a traced Python scalar does not have it, as the plain number would not."""
+def _member(name: str, get: Callable[[Tracer], Any]) -> property:
+    """A member of ndarray. Traced Python numbers and NumPy scalars have it if the plain ones do, so that hasattr answers as for them."""
 
-    @functools.wraps(f)
-    def member(self: Tracer, *args: Any, **kwargs: Any) -> Any:
-        if self.kind is Kind.PYTHON:
-            raise AttributeError(f"'{dtypes.python_type(self.aval.dtype).__name__}' object has no attribute '{name}'")
-        return _call(f, f"ndarray.{name}", (self, *args), kwargs)
+    def check(self: Tracer) -> None:
+        owner = _plain_type(self)
+        if not hasattr(owner, name) and (name != "at" or self.kind is Kind.PYTHON):  # `at` is functx's own
+            raise AttributeError(f"{owner.__name__!r} object has no attribute {name!r}")
 
-    return member
+    def member(self: Tracer) -> Any:
+        check(self)
+        return (NUMBER_MEMBERS[name] if self.kind is Kind.PYTHON else get)(self)
+
+    def assign(self: Tracer, value: Any) -> None:
+        check(self)
+        what = f"assigning to ndarray.{name} cannot be traced"
+        raise UnsupportedError(what, where=where(), fix="make another array from it (x.reshape, x.astype)")
+
+    return property(member, assign)
+
+
+def _plain_type(self: Tracer) -> type:
+    """The type of the value that a tracer stands for."""
+    dtype = self.aval.dtype
+    return np.ndarray if self.kind is Kind.ARRAY else dtype.type if self.kind is Kind.SCALAR else dtypes.python_type(dtype)
+
+
+def _method(name: str, f: Callable[..., Any]) -> property:
+    return _member(name, lambda self: lambda *args, **kwargs: _call(f, f"ndarray.{name}", (self, *args), kwargs))
 
 
 def _refused(name: str, instead: str) -> property:
-    def member(self: Tracer) -> Any:
+    """A member that raises: a method when it is called, so that hasattr is True as for an ndarray; an attribute when it is read, with
+    hasattr too: a False there would send generic code silently down another path.
+    """
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
         raise UnsupportedError(f"ndarray.{name} cannot be traced", where=where(), fix=instead)
 
-    return property(member)
+    return _member(name, (lambda self: refuse) if callable(getattr(np.ndarray, name)) else refuse)
+
+
+def _refuse_pickling(self: Tracer, *args: Any) -> Any:
+    what = "a traced value cannot be pickled"
+    raise UnsupportedError(what, where=where(), fix="return the array and save it outside the traced function")
+
+
+def _copied(self: Tracer, memo: Any = None) -> Tracer:
+    """copy.copy and copy.deepcopy: memory of its own; numbers are immutable."""
+    return manipulation.copy(self) if self.kind is Kind.ARRAY else self
 
 
 # --- Python's own protocols ---------------------------------------------------------------------------------------------------------------
@@ -263,7 +325,7 @@ def _array(self: Tracer, dtype: Any = None, copy: bool | None = None) -> np.ndar
 def _len(self: Tracer) -> int:
     if not self.aval.shape:
         raise TypeError("len() of unsized object")
-    return self.aval.shape[0].__index__()
+    return operator.index(self.aval.shape[0])
 
 
 def _iter(self: Tracer) -> Iterator[Tracer]:
@@ -287,6 +349,28 @@ def _repr(self: Tracer) -> str:
 
 def _format(self: Tracer, spec: str) -> str:
     return format(self.value(), spec) if spec else repr(self)
+
+
+def _delitem(self: Tracer, key: Any) -> None:
+    raise ValueError("cannot delete array elements")
+
+
+def _rounded(f: Callable[..., Any]) -> Callable[..., Any]:
+    """round, math.floor and the like: what they give for the plain value, a plain number (they are piecewise constant)."""
+
+    def convert(self: Tracer, *digits: Any) -> Any:
+        value = np.asarray(self.value())
+        return f(value if self.kind is Kind.ARRAY else value.item() if self.kind is Kind.PYTHON else value[()], *digits)
+
+    return convert
+
+
+def _divmod(self: Tracer, other: Any) -> Any:
+    return (self // other, self % other) if ufuncs.is_array_like(other) else NotImplemented
+
+
+def _rdivmod(self: Tracer, other: Any) -> Any:
+    return (other // self, other % self) if ufuncs.is_array_like(other) else NotImplemented
 
 
 def _hash(self: Tracer) -> int:
@@ -331,15 +415,18 @@ def install_protocols() -> None:
     for name, ufunc in ufuncs.UNARY.items():
         install(f"__{name}__", _unary(name, ufunc))
     for name, f in METHODS.items():
-        install(name, _member(name, f))
+        install(name, _method(name, f))
     for name, f in ATTRIBUTES.items():
-        install(name, property(_member(name, f)))
+        install(name, _member(name, f))
     for name, instead in REFUSED.items():
         install(name, _refused(name, instead))
     python = {
         "bool": _bool, "index": _index, "int": _int, "float": _number(float), "complex": _number(complex), "array": _array, "len": _len,
         "iter": _iter, "contains": _contains, "repr": _repr, "str": _repr, "format": _format, "hash": _hash, "getitem": indexing.getitem,
-        "setitem": indexing.setitem, "array_ufunc": _array_ufunc, "array_function": _array_function,
+        "setitem": indexing.setitem, "delitem": _delitem, "array_ufunc": _array_ufunc, "array_function": _array_function,
+        "copy": _copied, "deepcopy": _copied, "reduce": _refuse_pickling, "reduce_ex": _refuse_pickling, "divmod": _divmod,
+        "rdivmod": _rdivmod, "round": _rounded(round), "floor": _rounded(math.floor), "ceil": _rounded(math.ceil),
+        "trunc": _rounded(math.trunc),
     }  # fmt: skip
     for name, f in python.items():
         install(f"__{name}__", f)

@@ -66,9 +66,18 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
     return _reduce(h, _sum_axes, axis=axis, keepdims=keepdims, dtype=np.dtype(dtype) if dtype else _accumulator(h.aval.dtype), out=out)
 
 
+def _count(h: Tracer, axes: tuple[int, ...], ddof: int = 0) -> Any:
+    """How many numbers are averaged, less ``ddof``: a float, or a traced Python int where a size is symbolic."""
+    n = shapes.size(h.aval.shape[i] for i in axes)
+    if isinstance(n, int):
+        return float(builtins.max(n - ddof, 0))
+    (count,) = promote.handles([n])
+    return current_trace().tracer(np.maximum(count - ddof, 0).atom, Kind.PYTHON) if ddof else count
+
+
 def _average(total: Any, count: Any, dtype: np.dtype, out: Any) -> Any:
     """A sum divided by a count, in the sum's dtype; in place where there is an ``out``."""
-    quotient = np.divide(total, float(count), out=out, casting="unsafe")
+    quotient = np.divide(total, count, out=out, casting="unsafe")
     return quotient if out is not None or quotient.dtype == dtype else quotient.astype(dtype)
 
 
@@ -76,7 +85,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     """np.mean. The mean of integers is float64; that of float16 is computed in float32 and rounded once."""
     (h,) = promote.handles([a])
     own = h.aval.dtype if is_inexact(h.aval.dtype) else np.dtype(float)
-    count = shapes.size(h.aval.shape[i] for i in shapes.canonical_axes(axis, h.aval.ndim))
+    count = _count(h, shapes.canonical_axes(axis, h.aval.ndim))
     if own == np.float16 and dtype is None:
         return _average(sum(h, axis, np.float32, out, keepdims), count, own, out)
     dtype = np.dtype(dtype) if dtype else own
@@ -89,8 +98,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int 
     axes = shapes.canonical_axes(axis, h.aval.ndim)
     dtype = np.dtype(dtype) if dtype else h.aval.dtype if is_inexact(h.aval.dtype) else np.dtype(float)
     squares = np.square(np.subtract(h, mean(h, axes, dtype, keepdims=True)))
-    count = shapes.size(h.aval.shape[i] for i in axes)
-    return _average(sum(squares, axes, dtype, out, keepdims), count - ddof if count - ddof > 0 else 0, dtype, out)
+    return _average(sum(squares, axes, dtype, out, keepdims), _count(h, axes, ddof), dtype, out)
 
 
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:

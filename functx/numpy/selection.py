@@ -53,7 +53,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     key = []
     for i in range(rank):
-        ramp = np.arange(h.aval.shape[i]).reshape([-1 if j == i else 1 for j in range(rank)])
+        ramp = promote.positions(h.aval.shape[i]).reshape([-1 if j == i else 1 for j in range(rank)])
         key.append(index if i == axis else ramp)
     return h[tuple(key)]
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functx import dtypes, mutation
+from functx import dtypes, mutation, shapes
+from functx.demand import depends_on_differentiated
 from functx.dtypes import Kind
 from functx.errors import ConcretizationError, TracerWriteError, UnsupportedError
 from functx.ir import Atom, Literal
@@ -23,6 +24,8 @@ from functx.trace import Tracer, current_trace, where
 Rule = Callable[..., Atom]
 
 _COMPARISONS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+# The fix for what has no rule here.
+WRITE_INSTEAD = "write it with functions that functx traces, or give it a rule with functx.custom_vjp"
 _UINT64 = np.dtype(np.uint64)
 
 
@@ -153,7 +156,7 @@ def _emit(ufunc: np.ufunc, b: Emitter, atoms: Sequence[Atom], operands: Sequence
 def apply(ufunc: np.ufunc, inputs: Sequence[Any], *, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Tracer:
     """``ufunc(*inputs, out=out, dtype=dtype)`` where an operand or ``out`` is a tracer."""
     if not is_traced(ufunc):
-        raise UnsupportedError(f"np.{ufunc.__name__} is not traced by functx", where=where(), fix="write it with supported functions")
+        raise UnsupportedError(f"np.{ufunc.__name__} is not traced by functx", where=where(), fix=WRITE_INSTEAD)
     operands = promote.handles(inputs)
     target = out[0] if isinstance(out, tuple) else out
     *loop, result = _resolve(ufunc, operands, dtype, casting)
@@ -222,8 +225,6 @@ def store(ufunc: np.ufunc, loop: Sequence[np.dtype], result: np.dtype, atom: Ato
 
 
 def _store_plain(atom: Atom, target: np.ndarray, casting: str) -> np.ndarray:
-    from functx.demand import depends_on_differentiated
-
     trace = current_trace()
     if not depends_on_differentiated(trace, atom):
         try:
@@ -264,7 +265,7 @@ def operator_call(ufunc: np.ufunc, inputs: Sequence[Any], name: str) -> Any:
     """A Python operator with a tracer among its operands."""
     if ufunc is np.matmul:
         return ufunc(*inputs)
-    if not all(_is_array_like(v) for v in inputs):
+    if not all(is_array_like(v) for v in inputs):
         return NotImplemented
     operands = promote.handles(inputs)
     if all(h.kind is Kind.PYTHON for h in operands):
@@ -274,8 +275,9 @@ def operator_call(ufunc: np.ufunc, inputs: Sequence[Any], name: str) -> Any:
     return apply(ufunc, operands)
 
 
-def _is_array_like(value: Any) -> bool:
-    return isinstance(value, (Tracer, np.ndarray, np.generic, bool, int, float, complex, list, tuple))
+def is_array_like(value: Any) -> bool:
+    """Whether Python operators take it together with a traced array."""
+    return isinstance(value, (Tracer, np.ndarray, np.generic, bool, int, float, complex, list, tuple, shapes.Dim))
 
 
 def _python_operator(ufunc: np.ufunc, operands: Sequence[Tracer], name: str) -> Any:

@@ -45,7 +45,7 @@ div = elementwise(
     np.divide,
     (lambda b, out, x, y: b.div(b.full_like(y, 1), y), lambda b, out, x, y: b.neg(b.div(out, y))),
     linear=(0,),
-    bilinear=True,
+    cost=4,
 )
 
 sign = elementwise("sign", np.sign)
@@ -58,21 +58,22 @@ pow = elementwise(
         lambda b, out, x, y: b.mul_zero(out, b.log(x)),
     ),
     recompute="costly",
+    cost=16,
 )
 
-exp = elementwise("exp", np.exp, (lambda b, out, x: out,))
+exp = elementwise("exp", np.exp, (lambda b, out, x: out,), cost=16)
 
-log = elementwise("log", np.log, (lambda b, out, x: b.div(b.full_like(x, 1), x),))
+log = elementwise("log", np.log, (lambda b, out, x: b.div(b.full_like(x, 1), x),), cost=16)
 
-tanh = elementwise("tanh", np.tanh, (lambda b, out, x: b.sub(b.full_like(out, 1), b.mul(out, out)),))
+tanh = elementwise("tanh", np.tanh, (lambda b, out, x: b.sub(b.full_like(out, 1), b.mul(out, out)),), cost=16)
 
-sin = elementwise("sin", np.sin, (lambda b, out, x: b.cos(x),))
+sin = elementwise("sin", np.sin, (lambda b, out, x: b.cos(x),), cost=16)
 
-cos = elementwise("cos", np.cos, (lambda b, out, x: b.neg(b.sin(x)),))
+cos = elementwise("cos", np.cos, (lambda b, out, x: b.neg(b.sin(x)),), cost=16)
 
-sqrt = elementwise("sqrt", np.sqrt, (lambda b, out, x: b.div(b.full_like(out, 0.5), out),))
+sqrt = elementwise("sqrt", np.sqrt, (lambda b, out, x: b.div(b.full_like(out, 0.5), out),), cost=4)
 
-logistic = elementwise("logistic", _logistic, (lambda b, out, x: b.mul(out, b.sub(b.full_like(out, 1), out)),))
+logistic = elementwise("logistic", _logistic, (lambda b, out, x: b.mul(out, b.sub(b.full_like(out, 1), out)),), cost=16)
 
 abs = elementwise("abs", np.abs, (lambda b, out, x: b.sign(x),))
 

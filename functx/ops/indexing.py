@@ -80,6 +80,7 @@ gather = linear(
     {0: lambda b, ct, x, *indices, axes: b.scatter_add(b.zeros_like(x), ct, *indices, axes=axes)},
     _gather_batch,
     family="indexing",
+    cost=4,
     checks=_checked_indices(1),
 )
 

@@ -9,8 +9,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
 #include <numpy/arrayobject.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -162,6 +164,15 @@ class Arguments {
   throw nb::python_error();
 }
 
+// libgomp's threads do not survive a fork, and the child would wait for them forever: there, what the forking thread runs
+// is serial. (A thread that the child starts gets a team of its own.) The function is looked up when a library is loaded,
+// because the dynamic loader has no place in a fork handler. This module is never unloaded, so the handler stays valid.
+std::atomic<void (*)(int)> set_num_threads{nullptr};
+
+void after_fork_in_child() {
+  if (auto set = set_num_threads.load()) set(1);
+}
+
 class Library {
  public:
   explicit Library(const std::filesystem::path& path) {
@@ -174,7 +185,8 @@ class Library {
     if (!entry_) raise_os_error(name);
     // The idle threads of an OpenMP team sleep inside libgomp: unloading it with the last library that uses it would
     // pull the code from under them. This keeps it mapped if it is loaded at all.
-    dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    if (void* gomp = dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE))
+      set_num_threads = reinterpret_cast<void (*)(int)>(dlsym(gomp, "omp_set_num_threads"));
   }
 
   void close() { handle_.reset(); }
@@ -217,6 +229,10 @@ class Library {
 
 NB_MODULE(_native, module) {
   if (PyArray_ImportNumPyAPI() < 0) throw nb::python_error();
+  if (pthread_atfork(nullptr, nullptr, after_fork_in_child) != 0) throw std::bad_alloc();
+
+  // Libraries live as long as the caches that hold them, which is until the interpreter has gone: nothing to warn of.
+  nb::set_leak_warnings(false);
 
   module.doc() = "Loads and calls the libraries that functx compiles.";
   nb::class_<Library>(module, "Library", "A compiled library that exports run(FunctxCall*), see functx/runtime/call.h.")
