@@ -42,27 +42,35 @@ def _dot(x: Any, y: Any, *, contract: Any, batch: Any) -> Any:
     return out.reshape(shape)
 
 
-def _dot_transpose_x(b: Emitter, ct: Atom, x: Atom, y: Atom, *, contract: Any, batch: Any) -> Atom:
-    """ct (batch, x free, y free) contracted with y over y's free axes gives (batch, x free, contracted); the axes are then put in place."""
-    n, x_free = len(batch[0]), _free(x.aval.ndim, contract[0], batch[0])
-    y_free = _free(y.aval.ndim, contract[1], batch[1])
-    ct_y_axes = tuple(range(n + len(x_free), n + len(x_free) + len(y_free)))
-    out = b.dot_general(ct, y, contract=(ct_y_axes, y_free), batch=(tuple(range(n)), batch[1]))
-    remaining = [axis for axis in range(y.aval.ndim) if axis in contract[1]]  # contracted axes, in the order y has them
-    order = (*batch[0], *x_free, *(contract[0][contract[1].index(axis)] for axis in remaining))
-    return b.transpose(out, perm=invert_permutation(order)) if order != tuple(range(len(order))) else out
-
-
-def _swap_sides(b: Emitter, x: Atom, y: Atom, contract: Any, batch: Any) -> tuple[Any, Any, tuple[int, ...]]:
+def _ct_axes(x: Atom, y: Atom, contract: Any, batch: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The axes of a cotangent: batch, the free ones of x, the free ones of y."""
     n = len(batch[0])
-    x_free, y_free = len(_free(x.aval.ndim, contract[0], batch[0])), len(_free(y.aval.ndim, contract[1], batch[1]))
-    perm = (*range(n), *range(n + x_free, n + x_free + y_free), *range(n, n + x_free))
-    return contract[::-1], batch[::-1], perm
+    free = [_free(v.aval.ndim, c, a) for v, c, a in zip((x, y), contract, batch, strict=True)]
+    middle = n + len(free[0])
+    return tuple(range(n)), tuple(range(n, middle)), tuple(range(middle, middle + len(free[1])))
+
+
+def _in_place(b: Emitter, out: Atom, order: tuple[int, ...]) -> Atom:
+    """``out``, whose axis k belongs to axis ``order[k]`` of an operand, with its axes as the operand has them."""
+    return out if order == tuple(range(len(order))) else b.transpose(out, perm=invert_permutation(order))
+
+
+def _dot_transpose_x(b: Emitter, ct: Atom, x: Atom, y: Atom, *, contract: Any, batch: Any) -> Atom:
+    """ct contracted with y over y's free axes gives (batch, x free, contracted)."""
+    ct_batch, _, ct_y = _ct_axes(x, y, contract, batch)
+    y_free = _free(y.aval.ndim, contract[1], batch[1])
+    out = b.dot_general(ct, y, contract=(ct_y, y_free), batch=(ct_batch, batch[1]))
+    pairs = dict(zip(contract[1], contract[0], strict=True))
+    return _in_place(b, out, (*batch[0], *_free(x.aval.ndim, contract[0], batch[0]), *(pairs[a] for a in sorted(contract[1]))))
 
 
 def _dot_transpose_y(b: Emitter, ct: Atom, x: Atom, y: Atom, *, contract: Any, batch: Any) -> Atom:
-    swapped_contract, swapped_batch, perm = _swap_sides(b, x, y, contract, batch)
-    return _dot_transpose_x(b, b.transpose(ct, perm=perm), y, x, contract=swapped_contract, batch=swapped_batch)
+    """x contracted with ct over x's free axes gives (batch, contracted, y free)."""
+    ct_batch, ct_x, _ = _ct_axes(x, y, contract, batch)
+    x_free = _free(x.aval.ndim, contract[0], batch[0])
+    out = b.dot_general(x, ct, contract=(x_free, ct_x), batch=(batch[0], ct_batch))
+    pairs = dict(zip(contract[0], contract[1], strict=True))
+    return _in_place(b, out, (*batch[1], *(pairs[a] for a in sorted(contract[0])), *_free(y.aval.ndim, contract[1], batch[1])))
 
 
 def _dot_batch(b: Emitter, ins: Sequence[Atom], batched: Sequence[bool], size: Any, *, contract: Any, batch: Any) -> Any:

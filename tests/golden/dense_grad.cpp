@@ -168,17 +168,6 @@ static void kernel3(const float* __restrict a0, float* __restrict a1) {
   }
 }
 
-// transpose: flat, 16 x 4
-static void kernel4(const float* __restrict a0, float* __restrict a1) {
-  for (int64_t i0 = 0; i0 < 16; ++i0) {
-#pragma GCC ivdep
-    for (int64_t i1 = 0; i1 < 4; ++i1) {
-      const float v0 = a0[i0 + i1 * 16];
-      a1[i0 * 4 + i1] = v0;
-    }
-  }
-}
-
 extern "C" int run(FunctxCall* call) {
   // dot_general: 1 x (64 x 16) @ (16 x 4)
   matmul<float>(Matrix<float>{(float*)call->inputs[2] + 0, 0, 16, 1}, Matrix<float>{(float*)call->inputs[0] + 0, 0, 4, 1}, (float*)((char*)call->workspace + 0), 1, 64, 4, 16, 64, 4, false);
@@ -190,9 +179,7 @@ extern "C" int run(FunctxCall* call) {
   kernel2((float*)call->outputs[0]);
   // reduce_sum
   kernel3((float*)((char*)call->workspace + 1024), (float*)call->outputs[2]);
-  // dot_general: 1 x (4 x 64) @ (64 x 16)
-  matmul<float>(Matrix<float>{(float*)((char*)call->workspace + 1024) + 0, 0, 1, 4}, Matrix<float>{(float*)call->inputs[2] + 0, 0, 16, 1}, (float*)((char*)call->workspace + 0), 1, 4, 16, 64, 4, 16, false);
-  // transpose
-  kernel4((float*)((char*)call->workspace + 0), (float*)call->outputs[1]);
+  // dot_general: 1 x (16 x 64) @ (64 x 4)
+  matmul<float>(Matrix<float>{(float*)call->inputs[2] + 0, 0, 1, 16}, Matrix<float>{(float*)((char*)call->workspace + 1024) + 0, 0, 4, 1}, (float*)call->outputs[1], 1, 16, 4, 64, 16, 4, false);
   return FUNCTX_OK;
 }

@@ -47,18 +47,16 @@ static void kernel0(float* __restrict a0) {
   }
 }
 
-// sub: flat, 16 x 4
-static void kernel1(const float* __restrict a0, const float* __restrict a1, float* __restrict a2) {
-  for (int64_t i0 = 0; i0 < 16; ++i0) {
-    const float v1 = 0.1f;
+// sub: flat, 64
+static void kernel1(const float* __restrict a0, float* __restrict a1) {
+  const float v1 = 0.1f;
 #pragma GCC ivdep
-    for (int64_t i1 = 0; i1 < 4; ++i1) {
-      const float v0 = a0[i0 * 4 + i1];
-      const float v2 = a1[i0 + i1 * 16];
-      const float v3 = v1 * v2;
-      const float v4 = v0 - v3;
-      a2[i0 * 4 + i1] = v4;
-    }
+  for (int64_t i1 = 0; i1 < 64; ++i1) {
+    const float v0 = a0[i1];
+    const float v2 = a1[i1];
+    const float v3 = v1 * v2;
+    const float v4 = v0 - v3;
+    a1[i1] = v4;
   }
 }
 
@@ -67,9 +65,9 @@ extern "C" int run(FunctxCall* call) {
   matmul<float>(Matrix<float>{(float*)call->inputs[1] + 0, 0, 16, 1}, Matrix<float>{(float*)call->inputs[0] + 0, 0, 4, 1}, (float*)((char*)call->workspace + 0), 1, 64, 4, 16, 64, 4, false);
   // add
   kernel0((float*)((char*)call->workspace + 0));
-  // dot_general: 1 x (4 x 64) @ (64 x 16)
-  matmul<float>(Matrix<float>{(float*)((char*)call->workspace + 0) + 0, 0, 1, 4}, Matrix<float>{(float*)call->inputs[1] + 0, 0, 16, 1}, (float*)((char*)call->workspace + 1024), 1, 4, 16, 64, 4, 16, false);
+  // dot_general: 1 x (16 x 64) @ (64 x 4)
+  matmul<float>(Matrix<float>{(float*)call->inputs[1] + 0, 0, 1, 16}, Matrix<float>{(float*)((char*)call->workspace + 0) + 0, 0, 4, 1}, (float*)call->outputs[0], 1, 16, 4, 64, 16, 4, false);
   // sub
-  kernel1((float*)call->inputs[0], (float*)((char*)call->workspace + 1024), (float*)call->outputs[0]);
+  kernel1((float*)call->inputs[0], (float*)call->outputs[0]);
   return FUNCTX_OK;
 }

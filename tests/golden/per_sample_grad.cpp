@@ -82,14 +82,14 @@ static void kernel0(float* __restrict a0, const float* __restrict a1, const floa
   }
 }
 
-// transpose: flat, 64 x 16 x 4
+// dot_general: flat, 64 x 16 x 4
 static void kernel1(const float* __restrict a0, const float* __restrict a1, float* __restrict a2) {
   for (int64_t i0 = 0; i0 < 64; ++i0) {
     for (int64_t i1 = 0; i1 < 16; ++i1) {
-      const float v1 = a0[i0 * 16 + i1];
+      const float v0 = a0[i0 * 16 + i1];
 #pragma GCC ivdep
       for (int64_t i2 = 0; i2 < 4; ++i2) {
-        const float v0 = a1[i0 * 4 + i2];
+        const float v1 = a1[i0 * 4 + i2];
         const float v2 = v0 * v1;
         a2[i0 * 64 + i1 * 4 + i2] = v2;
       }
@@ -102,7 +102,7 @@ extern "C" int run(FunctxCall* call) {
   matmul<float>(Matrix<float>{(float*)call->inputs[2] + 0, 0, 16, 1}, Matrix<float>{(float*)call->inputs[0] + 0, 0, 4, 1}, (float*)call->outputs[1], 1, 64, 4, 16, 64, 4, false);
   // mul_zero
   kernel0((float*)call->outputs[1], (float*)call->inputs[1], (float*)call->inputs[3]);
-  // transpose
+  // dot_general
   kernel1((float*)call->inputs[2], (float*)call->outputs[1], (float*)call->outputs[0]);
   return FUNCTX_OK;
 }
