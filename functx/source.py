@@ -6,6 +6,7 @@ import functools
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -96,6 +97,12 @@ def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
     if is_internal(traceback.tb_frame.f_code):
         return rest
     return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """A warning at the user's present line."""
+    source = user_source()
+    warnings.warn_explicit(message, category, source.file if source else "functx", source.line if source else 0)
 
 
 def function_source(f: object) -> str:

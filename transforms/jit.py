@@ -10,7 +10,6 @@ import inspect
 import threading
 import time
 import types
-import warnings
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +24,7 @@ from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.errors import CompilerMissingError, PerformanceWarning, StaticArgumentError
 from functx.ir import Graph
 from functx.ops.higher_order import call
-from functx.source import function_source, hides_frames
+from functx.source import function_source, hides_frames, warn
 from functx.trace import Trace, Tracer, current_trace, where
 from functx.transforms.arguments import check_callable, flatten_arguments, is_traced_leaf, positional_names
 from functx.transforms.entries import Entry, Key, leaf_key, make_entry, typed_value
@@ -222,11 +221,10 @@ class JittedFunction:
                 specialized[index] = typed_value(leaf)
                 count = self._specializations[label] = self._specializations.get(label, 0) + 1
                 if count == MAX_SPECIALIZATIONS + 1:
-                    warnings.warn(
+                    warn(
                         f"jit of {function_source(self._f)} has been traced for {count} values of argument {label}, which it looks at "
                         f"here: {where()}. Pass an array and use np.where, or make the loop or choice independent of the value.",
                         PerformanceWarning,
-                        stacklevel=2,
                     )
             return np.asarray(leaf)[()]
 
@@ -267,7 +265,7 @@ def compile_graph(graph: Graph, backend: str) -> Executable:
     except CompilerMissingError as error:
         if not _no_compiler_warned:
             _no_compiler_warned = True
-            warnings.warn(f"{error.what}; jit runs on the slow reference backend. {error.fix}", PerformanceWarning, stacklevel=2)
+            warn(f"{error.what}; jit runs on the slow reference backend. {error.fix}", PerformanceWarning)
         return get_backend("reference").compile(graph, config.current())
 
 

@@ -150,10 +150,12 @@ def _arg_extremum(primitive: str) -> Callable[..., Any]:
             raise ValueError(f"attempt to get {primitive} of an empty sequence")
         if out is not None:
             getattr(np, primitive)(np.zeros(1), out=np.empty((), out.dtype))  # raises NumPy's own error where it cannot hold positions
-        if axis is None or not shape:
-            emit: Callable[..., Atom] = lambda b, x, axes: getattr(b, primitive)(b.reshape(x, shape=(shapes.size(shape),)), axis=0)  # noqa: E731
-        else:
-            emit = lambda b, x, axes: getattr(b, primitive)(x, axis=axes[0])  # noqa: E731
+
+        def emit(b: Any, x: Atom, axes: tuple[int, ...]) -> Atom:
+            if axis is None or not shape:
+                return getattr(b, primitive)(b.reshape(x, shape=(shapes.size(shape),)), axis=0)
+            return getattr(b, primitive)(x, axis=axes[0])
+
         return _reduce(h, emit, axis=axis, keepdims=keepdims, out=out, k_order=False)
 
     return reduce
