@@ -1,6 +1,3 @@
-#include <stdint.h>
-#include "call.h"
-
 // broadcast: flat, 32
 static void kernel0(double* __restrict a0) {
   const double v0 = 1.0;

@@ -1,31 +1,3 @@
-#include <stdint.h>
-#include "call.h"
-
-static inline int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
-
-template <class T> static inline T sign_of(T x) { return x != x ? x : T((x > 0) - (x < 0)); }
-
-struct Add { template <class T> static T of(T x, T y) { return x + y; } };
-
-// The reduction of up to 256 values: in lanes, then pairwise, in an order that depends on `count` only. (-O3 keeps the lanes in registers.)
-template <class Op, class T> __attribute__((noinline, optimize("O3"))) static T block(const T* x, int64_t count) {
-  constexpr int kLanes = 128 / sizeof(T);
-  if (count < kLanes) {
-    T total = x[0];
-    for (int64_t k = 1; k < count; ++k) total = Op::of(total, x[k]);
-    return total;
-  }
-  T lane[kLanes];
-  for (int l = 0; l < kLanes; ++l) lane[l] = x[l];
-  int64_t k = kLanes;
-  for (; k + kLanes <= count; k += kLanes)
-    for (int l = 0; l < kLanes; ++l) lane[l] = Op::of(lane[l], x[k + l]);
-  for (int l = 0; k + l < count; ++l) lane[l] = Op::of(lane[l], x[k + l]);
-  for (int half = kLanes / 2; half; half /= 2)
-    for (int l = 0; l < half; ++l) lane[l] = Op::of(lane[l], lane[l + half]);
-  return lane[0];
-}
-
 // sub, and_, sign: flat, 6
 static void kernel0(const int32_t* __restrict a0, int32_t* __restrict a1, uint8_t* __restrict a2, int32_t* __restrict a3) {
   const int32_t v1 = 3;

@@ -1,6 +1,3 @@
-#include <stdint.h>
-#include "call.h"
-
 // concatenate: flat, 32
 static void kernel0(const double* __restrict a0, double* __restrict a1) {
 #pragma GCC ivdep

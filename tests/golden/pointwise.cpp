@@ -1,26 +1,3 @@
-#include <stdint.h>
-#include "call.h"
-
-static inline int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
-
-extern "C" __attribute__((simd("notinbranch"))) float tanhf(float);
-// Whole vectors only, so that a result does not depend on its place: the rest of the last one is filled up.
-static void math_tanhf(float* x, float* out, int64_t count) {
-  const int64_t vectors = (count + 15) / 16;
-  for (int64_t k = count; k < vectors * 16; ++k) x[k] = 1;
-#pragma omp simd
-  for (int64_t k = 0; k < vectors * 16; ++k) out[k] = tanhf(x[k]);
-}
-
-extern "C" __attribute__((simd("notinbranch"))) float expf(float);
-// Whole vectors only, so that a result does not depend on its place: the rest of the last one is filled up.
-static void math_expf(float* x, float* out, int64_t count) {
-  const int64_t vectors = (count + 15) / 16;
-  for (int64_t k = count; k < vectors * 16; ++k) x[k] = 1;
-#pragma omp simd
-  for (int64_t k = 0; k < vectors * 16; ++k) out[k] = expf(x[k]);
-}
-
 // add: flat, 1024
 static void kernel0(const float* __restrict a0, const float* __restrict a1, float* __restrict a2) {
   const float v3 = 1.0f;

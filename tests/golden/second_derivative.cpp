@@ -1,20 +1,3 @@
-#include <stdint.h>
-#include "call.h"
-
-static inline int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
-
-// Zero times anything is zero.
-template <class T> static inline T mul_zero(T x, T y) { return (x == 0) | (y == 0) ? T(0) : x * y; }
-
-extern "C" __attribute__((simd("notinbranch"))) double log(double);
-// Whole vectors only, so that a result does not depend on its place: the rest of the last one is filled up.
-static void math_log(double* x, double* out, int64_t count) {
-  const int64_t vectors = (count + 15) / 16;
-  for (int64_t k = count; k < vectors * 16; ++k) x[k] = 1;
-#pragma omp simd
-  for (int64_t k = 0; k < vectors * 16; ++k) out[k] = log(x[k]);
-}
-
 // add: flat, 32
 static void kernel0(const double* __restrict a0, double* __restrict a1) {
   const double v3 = 1.0;

@@ -1,6 +1,3 @@
-#include <stdint.h>
-#include "call.h"
-
 // slice_set: flat, 30
 static void kernel0(const double* __restrict a0, double* __restrict a1) {
   const double v0 = 0.5;

@@ -1,22 +1,3 @@
-#include <stdint.h>
-#include "call.h"
-
-static inline int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
-
-struct Add { template <class T> static T of(T x, T y) { return x + y; } };
-
-// The first failed check: of the earliest equation, at the earliest place, whatever thread finds it.
-struct Failure { int32_t kind = FUNCTX_OK, eqn = 0; int64_t place = 0, values[3] = {0, 0, 0}; };
-__attribute__((noinline, cold)) static void fail(Failure* f, int32_t kind, int32_t eqn, int64_t place, int64_t a, int64_t b, int64_t c) {
-#pragma omp critical(functx_failure)
-  if (f->kind == FUNCTX_OK || eqn < f->eqn || (eqn == f->eqn && place < f->place)) *f = {kind, eqn, place, {a, b, c}};
-}
-static int report(FunctxCall* call, const Failure& f) {
-  call->error_kind = f.kind, call->error_eqn = f.eqn;
-  for (int k = 0; k < 3; ++k) call->error_values[k] = f.values[k];
-  return f.kind;
-}
-
 // gather, scatter_set: flat, 2
 static void kernel0(const int64_t* __restrict a0, Failure* failure) {
   for (int64_t i0 = 0; i0 < 2; ++i0) {

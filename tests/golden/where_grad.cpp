@@ -1,9 +1,3 @@
-#include <stdint.h>
-#include "call.h"
-
-// Zero times anything is zero.
-template <class T> static inline T mul_zero(T x, T y) { return (x == 0) | (y == 0) ? T(0) : x * y; }
-
 // add: flat, 32
 static void kernel0(const double* __restrict a0, double* __restrict a1) {
   const double v1 = 1.0;
