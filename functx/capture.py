@@ -67,8 +67,7 @@ class Reference:
     __slots__ = ("_array", "_layout", "_owner")
 
     def __init__(self, array: np.ndarray):
-        start = owner(array).__array_interface__["data"][0]
-        self._layout = array.__array_interface__["data"][0] - start, array.shape, array.strides, array.dtype
+        self._layout = _layout_in_owner(array)
         self.hold(array, strongly=True)
 
     def hold(self, array: np.ndarray, *, strongly: bool) -> None:
@@ -84,12 +83,35 @@ class Reference:
         if array is not None:
             return array
         base = self._owner()
-        if base is None:
-            return None
-        offset, shape, strides, dtype = self._layout
-        view = np.ndarray(shape, dtype, base.ravel(order="K").view(np.uint8), offset, strides)
-        view.flags.writeable = base.flags.writeable
-        return view
+        return None if base is None else _view_of_owner(base, self._layout)
+
+
+def _layout_in_owner(array: np.ndarray) -> tuple[int, tuple[int, ...], tuple[int, ...], np.dtype]:
+    offset = array.__array_interface__["data"][0] - owner(array).__array_interface__["data"][0]
+    return offset, array.shape, array.strides, array.dtype
+
+
+def _view_of_owner(base: np.ndarray, layout: tuple[int, tuple[int, ...], tuple[int, ...], np.dtype]) -> np.ndarray:
+    offset, shape, strides, dtype = layout
+    view = np.ndarray(shape, dtype, base.ravel(order="K").view(np.uint8), offset, strides)
+    view.flags.writeable = base.flags.writeable
+    return view
+
+
+def copies(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Copies that share memory with each other as the arrays do."""
+    owners: dict[int, np.ndarray] = {}
+    out: dict[int, np.ndarray] = {}
+    for array in arrays:
+        base = owner(array)
+        if base.base is not None:  # foreign memory cannot be copied as a whole
+            out.setdefault(id(array), array.copy())
+            continue
+        if id(base) not in owners:
+            owners[id(base)] = base.copy(order="K")
+        if id(array) not in out:
+            out[id(array)] = owners[id(base)] if array is base else _view_of_owner(owners[id(base)], _layout_in_owner(array))
+    return [out[id(array)] for array in arrays]
 
 
 def weaken(references: Sequence[Reference]) -> None:

@@ -523,3 +523,20 @@ def test_constructors_outside_and_builtins_stay_plain():
     assert fnp.sin(0.0) == 0
     a = np.ones(2)
     assert fnp.asarray(a) is a
+
+
+def test_constant_results_share_memory_with_each_other_as_in_numpy_and_with_nothing_else():
+    def f(x):
+        a, b = np.arange(6.0).reshape(2, 3).T, np.ones(2)
+        return a, a[::-1, 1:], a, {"b": b, "again": b}, x
+
+    for run in (f, fx.jit(f, backend="reference"), fx.jit(f, backend="cpp")):
+        previous = None
+        for _ in range(3):
+            a, part, same, named, _ = run(1.0)
+            assert a is same and named["b"] is named["again"] and a.flags.f_contiguous
+            a += 10.0
+            np.testing.assert_array_equal(part, a[::-1, 1:])
+            assert not np.shares_memory(a, named["b"]) and (previous is None or not np.shares_memory(a, previous))
+            assert a[0, 0] == 10.0
+            previous = a

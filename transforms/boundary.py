@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functx import config, mutation, trees
+from functx.capture import copies
 from functx.check import check_graph
 from functx.dtypes import Kind
 from functx.interpret import eval_graph
@@ -90,7 +91,8 @@ def write_back(graph: Graph, outs: Sequence[Any], targets: Sequence[Any]) -> Non
 def build_results(results: Sequence[Result], outs: Sequence[Any], targets: Sequence[Any], parent: Trace | None) -> list[Any]:
     """The leaves of the results."""
     roots: dict[int, Any] = {}
-    return [_build(result, outs, targets, roots, parent) for result in results]
+    fresh = iter(copies([r.constant for r in results if r.fresh]))
+    return [next(fresh) if r.fresh else _build(r, outs, targets, roots, parent) for r in results]
 
 
 def _build(result: Result, outs: Sequence[Any], targets: Sequence[Any], roots: dict[int, Any], parent: Trace | None) -> Any:
@@ -100,7 +102,7 @@ def _build(result: Result, outs: Sequence[Any], targets: Sequence[Any], roots: d
         if result.root not in roots:
             roots[result.root] = _root(outs[result.root], result, parent)
         return view_of(roots[result.root], result)
-    return result.constant.copy() if result.fresh else result.constant
+    return result.constant
 
 
 def _root(value: Any, result: Result, parent: Trace | None) -> Any:
