@@ -62,7 +62,7 @@ def _input_value(trace: Trace, slot: TraceInput) -> Any:
         why=f"it depends on {what}, which stands for every array of its type"
         if not slot.var.aval.weak
         else f"it depends on {what}, whose value is not known here",
-        fix="choose between values with np.where(condition, a, b), or between computations with functx.cond(condition, f, g, x); "
+        fix="choose between values with np.where(condition, a, b) (functx.cond(condition, f, g, x), between computations, is yet to come); "
         "a Python int, float or bool argument may be used in if, range and indexing",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import linecache
 import os
 import sys
@@ -107,6 +108,6 @@ def warn(message: str, category: type[Warning]) -> None:
 
 def function_source(f: object) -> str:
     """``name (file.py:12)`` of a Python function, as far as it can be told."""
-    code = getattr(f, "__code__", None)
+    code = getattr(inspect.unwrap(f), "__code__", None) if callable(f) else None
     name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or type(f).__name__
     return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else str(name)

@@ -449,3 +449,49 @@ def test_at_casts_as_numpy_does_or_raises(ufunc):
                 return x
 
             oracles.assert_agrees(f, ramp((3,)).astype(dtype), v, what=f"{np.dtype(dtype)} and {v!r}")
+
+
+MASKED_WRITES = {
+    "a scalar": (lambda x: x > 0.5, 0.25),
+    "a list of one": (lambda x: x > 0.5, [7]),
+    "a value of another dtype": (lambda x: x < 0.5, np.int32(3)),
+    "rows by one value each column": (lambda x: x[:, 0] > 0.5, np.array([1.0, 2.0, 3.0])),
+    "rows by a traced scalar": (lambda x: x[:, 1] < 0.5, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", MASKED_WRITES)
+def test_writes_through_a_mask_that_is_unknown_while_tracing(name):
+    mask, value = MASKED_WRITES[name]
+
+    def f(x, scale):
+        y = x * scale
+        y[mask(y)] = value
+        y[::2][y[::2] > 0.9] = scale  # through a view
+        return y
+
+    rng = np.random.default_rng(0)
+    x = rng.random((4, 3))
+    for dtype in (np.float64, np.float32):
+        a = x.astype(dtype)
+        expected = f(a, 1.0)
+        for backend in ("reference", "cpp"):
+            got = fx.jit(f, backend=backend)(a, 1.0)
+            np.testing.assert_array_equal(got, expected)
+            assert got.dtype == expected.dtype
+    batch = rng.random((3, 4, 3))
+    np.testing.assert_array_equal(fx.vmap(f, in_axes=(0, None))(batch, 1.0), np.stack([f(b, 1.0) for b in batch]))
+    slope = fx.jit(fx.grad(lambda x: f(x, 1.0).sum()), backend="reference")(x)
+    np.testing.assert_array_equal(slope, fx.grad(lambda x: f(x, 1.0).sum())(x))  # there the mask is known
+
+
+def test_masked_writes_that_depend_on_the_number_of_selected_elements_say_so():
+    def f(x, v):
+        x[x > 0.5] = v
+
+    with pytest.raises(fx.errors.ConcretizationError, match=r"np.where\(mask, values, x\)"):
+        fx.jit(f, backend="reference")(np.ones(3), np.ones(3))
+    with pytest.raises(IndexError, match="boolean index did not match"):
+        fx.jit(lambda x: x.__setitem__(x[:2] > 0.5, 1.0), backend="reference")(np.ones(3))
+    with pytest.raises(fx.errors.ConcretizationError, match=r"np.where\(mask, x \* y, x\)"):
+        fx.jit(lambda x: x.__setitem__(x > 0.5, x[x > 0.5] * 2), backend="reference")(np.ones(3))

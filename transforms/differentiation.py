@@ -99,7 +99,7 @@ def wanted_leaves(arguments: Arguments, argnums: Sequence[int]) -> set[int]:
             raise IntegerGradientError(
                 f"a gradient was asked with respect to argument {argnum} ({arguments.labels[span[0]]}), which {what}",
                 where=where(),
-                why="only real and complex numbers have derivatives",
+                why="only floating-point values have derivatives",
                 fix="pass it as floats (.astype(float)), or leave it out of argnums",
             )
     return wanted

@@ -141,7 +141,8 @@ def _loss_output(staged: Staged, has_aux: bool) -> int | None:
             f"grad of {name}: the result has shape {shapes.show(aval.shape)}, not ()",
             where=where(),
             why=why,
-            fix="reduce it with .sum() or .mean(), or use functx.jacrev for a Jacobian",
+            fix="reduce it with .sum() or .mean(); for a Jacobian, map the pull-back of functx.vjp over the identity "
+            "(functx.jacrev is to come)",
         )
     if not is_inexact(aval.dtype) or aval.dtype.kind == "c":
         raise NonScalarLossError(f"grad of {name}: the result has dtype {aval.dtype}", where=where(), why=why, fix="return a float")

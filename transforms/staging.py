@@ -91,8 +91,9 @@ def is_static(value: Any) -> bool:
     if _is_constant(value):
         return True
     raise StaticArgumentError(
-        f"an argument of type {kind.__name__} is neither an array, a number, a container of them, nor a hashable value",
+        f"an argument of type {kind.__name__} is no array, number, container of them, or value told apart by what it is",
         where=where(),
+        why="it compares by identity, and what it holds may change unseen",
         fix=f"register {kind.__name__} as a container (functx.tree.dataclass), or declare the argument static (static_argnums)",
     )
 

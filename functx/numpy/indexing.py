@@ -173,7 +173,7 @@ def _traced_entry(h: Tracer) -> list[Any]:
                 "a boolean mask whose value is unknown cannot select elements: the size of the result would depend on it",
                 where=where(),
                 why=error.why,
-                fix="use np.where(mask, a, b), or multiply by the mask and reduce",
+                fix="use np.where(mask, a, b), or multiply by the mask and reduce; for x[mask] *= y: x[...] = np.where(mask, x * y, x)",
             ) from None
         return _constant_entry(mask)
     if h.aval.dtype.kind not in "iu":
@@ -306,6 +306,9 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
     """``target[key] = value``, cast as NumPy casts (without regard to safety), the last write winning where an index repeats."""
     (h,) = promote.handles([target])
     check_writeable(h)
+    if (mask := _unknown_mask(key)) is not None:
+        _set_where(h, mask, value)
+        return
     index = parse(h, key)
     _check_known(h, index)
     if index.element and np.ndim(value):
@@ -319,6 +322,40 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
     base, axes, atoms = _advanced_target(h, index)
     update = _updates(value, index, base, axes, atoms)
     write(base, current_trace().emit.scatter_set(base.atom, update, *atoms, axes=axes))
+
+
+def _unknown_mask(key: Any) -> Tracer | None:
+    """The boolean mask that a key is, if which elements it selects is not known while tracing."""
+    if not isinstance(key, Tracer) or key.aval.dtype != BOOL or not key.aval.ndim:
+        return None
+    (mask,) = promote.handles([key])
+    try:
+        mask.value()
+    except ConcretizationError:
+        return mask
+    return None
+
+
+def _set_where(h: Tracer, mask: Tracer, value: Any) -> None:
+    """``h[mask] = value`` for a value that does not depend on how many elements are selected."""
+    shape, covered = h.aval.shape, mask.aval.ndim
+    if mask.aval.shape != shape[:covered]:
+        raise IndexError(
+            f"boolean index did not match indexed array: the mask has shape {shapes.show(mask.aval.shape)}, the array {shapes.show(shape)}"
+        )
+    (v,) = promote.handles([value])
+    if v.aval.ndim > h.aval.ndim - covered and shapes.size(v.aval.shape) != 1:
+        raise ConcretizationError(
+            "one value per selected element was assigned through a mask whose value is unknown",
+            where=where(),
+            why="how many elements it selects is not known while tracing",
+            fix="x[...] = np.where(mask, values, x), with values for all places",
+        )
+    b = current_trace().emit
+    single = b.reshape(v.atom, shape=()) if v.aval.ndim > h.aval.ndim - covered else v.atom
+    new = assigned(current_trace().tracer(single, v.kind if single is v.atom else Kind.ARRAY), shape, h.aval.dtype)
+    full = b.broadcast(mask.atom, shape=shape, dims=tuple(range(covered)))
+    write(h, b.select(full, new, h.atom))
 
 
 def _updates(value: Any, index: Index, base: Tracer, axes: Sequence[int], atoms: Sequence[Atom]) -> Atom:
