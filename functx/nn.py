@@ -8,7 +8,7 @@ import numpy as np
 
 from functx.lax import stop_gradient
 from functx.numpy import promote
-from functx.ops import elementwise
+from functx.ops import transcendental
 from functx.trace import Tracer, current_trace
 
 
@@ -29,7 +29,7 @@ def sigmoid(x: Any) -> Any:
     """
     if not isinstance(x, Tracer):
         array = np.asarray(x)
-        return elementwise.logistic.impl(array.astype(_float_dtype(array.dtype)))[()]
+        return transcendental.logistic.impl(array.astype(_float_dtype(array.dtype)))[()]
     (h,) = promote.handles([x])
     trace = current_trace()
     dtype = _float_dtype(h.aval.dtype)

@@ -64,16 +64,32 @@ class PrimitiveSample:
 def _elementwise() -> list[PrimitiveSample]:
     one, two = (lambda n: [((n, 3), F8)]), (lambda n: [((n, 3), F8), ((n, 3), F8)])
     truths, integers = (lambda n: [((n, 3), BOOL)] * 2), (lambda n: [((n, 3), I8, -4, 9)] * 2)
-    rows = [PrimitiveSample(name, one, smooth=(0,)) for name in ["neg", "exp", "log", "tanh", "sin", "cos", "sqrt", "logistic", "abs"]]
-    rows += [PrimitiveSample(name, two, smooth=(0, 1)) for name in ["add", "sub", "mul", "mul_zero", "div", "pow"]]
-    rows += [PrimitiveSample(name, integers) for name in ["add", "sub", "mul", "mul_zero"]]
+    smooth = [
+        *("neg", "abs", "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "atan", "sinh", "cosh"),
+        *("tanh", "asinh", "logistic"),
+    ]
+    rows = [PrimitiveSample(name, one, smooth=(0,)) for name in smooth]
+    rows += [PrimitiveSample(name, lambda n: [((n, 3), F8, -0.9, 0.8)], smooth=(0,)) for name in ("asin", "acos", "atanh")]
+    rows += [PrimitiveSample("tan", lambda n: [((n, 3), F8, -1.2, 1.1)], smooth=(0,))]
+    rows += [PrimitiveSample("acosh", lambda n: [((n, 3), F8, 1.1, 3.0)], smooth=(0,))]
+    both_smooth = ["add", "sub", "mul", "mul_zero", "div", "pow", "hypot", "atan2", "logaddexp", "logaddexp2"]
+    rows += [PrimitiveSample(name, two, smooth=(0, 1)) for name in both_smooth]
+    rows += [PrimitiveSample("copysign", lambda n: [((n, 3), F8), ((n, 3), F8, -1.9, 1.4)], smooth=(0,))]
+    # Quotients far from whole numbers.
+    rows += [
+        PrimitiveSample(name, lambda n: [((n, 3), F8, 2.3, 2.7), ((n, 3), F8, 1.0, 1.08)], smooth=(0, 1)) for name in ("remainder", "fmod")
+    ]
+    rows += [PrimitiveSample("floor_divide", two)]
+    rows += [PrimitiveSample(name, lambda n: [((n, 3), I8, -4, 9), ((n, 3), I8, 1, 9)]) for name in ("floor_divide", "remainder", "fmod")]
+    rows += [PrimitiveSample(name, lambda n: [((n, 3), F8, -2.4, 2.2)]) for name in ("floor", "ceil", "trunc", "rint", "signbit")]
+    rows += [PrimitiveSample(name, integers) for name in ["add", "sub", "mul", "mul_zero", "shift_left", "shift_right"]]
     rows += [
         PrimitiveSample(name, two, lambda n, tie=tie: {"tie": tie}, (0, 1))
         for name in ("max", "min")
         for tie in ("half", "first", "second")
     ]
     rows += [PrimitiveSample(name, f) for name in ["eq", "ne", "lt", "le", "gt", "ge"] for f in (two, integers, truths)]
-    rows += [PrimitiveSample(name, f) for name in ("and_", "or_") for f in (truths, integers)]
+    rows += [PrimitiveSample(name, f) for name in ("and_", "or_", "xor") for f in (truths, integers)]
     rows += [PrimitiveSample("not_", lambda n: truths(n)[:1]), PrimitiveSample("sign", one), PrimitiveSample("stop_gradient", one)]
     rows += [
         PrimitiveSample("select", lambda n: [((n,), BOOL), ((n,), F8), ((n,), F8)], smooth=(1, 2)),

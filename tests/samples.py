@@ -55,20 +55,35 @@ class Sample:
 
     def arguments(self, dtype: str = "") -> tuple[Any, ...]:
         """The arguments in a dtype; by default float64, or int64 where NumPy has no floats."""
-        default = "int64" if self.name[3:] in ("invert", "bitwise_and", "bitwise_or", "bitwise_xor") else "float64"
+        integral = ("invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
+        default = "int64" if self.name[3:] in integral else "float64"
         return tuple(cast(a, dtype or default) for a in self.args)
 
 
 _X, _Y, _ROW, _CUBE, _SQUARE = data((3, 4)), data((3, 4), 1), data((4,), 2), data((2, 3, 4), 3), data((4, 4), 4)
 _SIGNED = data((3, 4), 5, -1.7, 1.9)
+_UNIT = data((3, 4), 5, -0.9, 0.8)
+_DIVISOR = _SIGNED / np.where(_X > 1, 1.45, -2.6)  # the quotients are far from whole numbers
 _INDEX = np.array([2, 0, -1, 2])
 
 
 def _ufuncs() -> list[Sample]:
-    smooth_unary = ["negative", "positive", "square", "reciprocal", "exp", "log", "tanh", "sin", "cos", "sqrt", "absolute", "fabs"]
-    flat_unary = ["sign", "logical_not", "invert", "isnan", "isfinite", "isinf"]
-    smooth_binary = ["add", "subtract", "multiply", "divide", "power", "maximum", "minimum"]
+    smooth_unary = [
+        *("negative", "positive", "square", "reciprocal", "absolute", "fabs", "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2"),
+        *("log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
+        *("deg2rad", "rad2deg", "radians", "degrees"),
+    ]
+    flat_unary = ["sign", "logical_not", "invert", "isnan", "isfinite", "isinf", "floor", "ceil", "trunc", "rint", "signbit"]
+    smooth_binary = [
+        *("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "fmax", "fmin", "float_power", "arctan2", "hypot"),
+        *("logaddexp", "logaddexp2"),
+    ]
+    signed = ("negative", "absolute", "fabs", "sign", "tanh", "sin", "isnan", "cbrt", "expm1", "arctan", "sinh", "arcsinh", *flat_unary[6:])
     flat_binary = [
+        "floor_divide",
+        "left_shift",
+        "right_shift",
+        "heaviside",
         "equal",
         "not_equal",
         "less",
@@ -84,7 +99,7 @@ def _ufuncs() -> list[Sample]:
     ]
     rows = []
     for name in smooth_unary + flat_unary:
-        x = _SIGNED if name in ("negative", "absolute", "fabs", "sign", "tanh", "sin", "isnan") else _X
+        x = _UNIT if name in ("arcsin", "arccos", "arctanh") else _X + 1 if name == "arccosh" else _SIGNED if name in signed else _X
         rows.append(Sample(f"np.{name}", lambda np, x, name=name: getattr(np, name)(x), (x,), "ufunc", name in smooth_unary))
     for name in smooth_binary + flat_binary:
         call = lambda np, x, y, name=name: getattr(np, name)(x, y)  # noqa: E731
@@ -93,6 +108,18 @@ def _ufuncs() -> list[Sample]:
         rows.append(Sample("np.power", lambda np, x, p=exponent: x**p, (_X,), "ufunc"))
     rows += [
         Sample("np.power", lambda np, x: 2.0**x, (_X,), "ufunc"),
+        Sample("np.remainder", lambda np, x, y: np.remainder(x, y), (_SIGNED, _DIVISOR), "ufunc"),
+        Sample("np.remainder", lambda np, x, y: np.mod(x, y) * (x % y) + divmod(x, y)[1], (_SIGNED, _DIVISOR), "ufunc"),
+        Sample("np.fmod", lambda np, x, y: np.fmod(x, y), (_SIGNED, _DIVISOR), "ufunc"),
+        Sample("np.divmod", lambda np, x, y: np.divmod(x, y)[0] * np.divmod(x, y)[1], (_SIGNED, _DIVISOR), "ufunc"),
+        Sample("np.floor_divide", lambda np, x, y: x // y + 7 // x + 7 % x + divmod(x, y)[0], (_SIGNED, _DIVISOR), "ufunc", smooth=False),
+        Sample("np.copysign", lambda np, x, y: np.copysign(x, y), (_SIGNED, _X[::-1] - 1), "ufunc"),
+        Sample("np.heaviside", lambda np, x, y: np.heaviside(x * 0, y) * np.heaviside(x, 0.5), (_SIGNED, _X), "ufunc"),
+        Sample("np.fmax", lambda np, x: np.fmax(x, 0.5) * np.fmin(1.5, x), (_X,), "ufunc"),
+        Sample("np.round", lambda np, x: np.round(x), (_SIGNED,), "ufunc", smooth=False),
+        Sample("np.round", lambda np, x: np.round(x * 100, -1) + np.round(x, decimals=2), (_SIGNED,), "ufunc", smooth=False),
+        Sample("np.around", lambda np, x: np.around(x, 1), (_SIGNED,), "ufunc", smooth=False),
+        Sample("ndarray.round", lambda np, x: x.round() + x.round(1), (_SIGNED,), "ufunc", smooth=False),
         Sample("np.maximum", lambda np, x: np.maximum(x, 0.5) * np.minimum(1.5, x), (_X,), "ufunc"),
         Sample("np.add", lambda np, x: np.add(x, 1, dtype=np.float64) - np.multiply(x, x, dtype=np.float32), (_X,), "ufunc", smooth=False),
     ]

@@ -286,6 +286,43 @@ def test_kinks_have_derivative_zero_at_a_python_scalar_bound(name):
     assert fx.jit(fx.grad(f), backend="reference")(0.0) == 0
 
 
+def test_derivatives_at_the_origin_and_at_infinity():
+    """Zero where every direction has another derivative, infinite where the tangent is vertical; no NaN by a difference of infinities."""
+    for f in (np.hypot, np.arctan2):
+        assert fx.grad(f, (0, 1))(0.0, 0.0) == (0, 0)
+        assert fx.grad(lambda x, f=f: fx.grad(f)(x, 0.0))(0.0) == fx.jvp(f, (0.0, 0.0), (1.0, 1.0))[1] == 0
+    assert fx.grad(np.cbrt)(0.0) == fx.grad(np.arcsin)(1.0) == fx.grad(np.log1p)(-1.0) == fx.grad(np.arctanh)(1.0) == np.inf
+    assert fx.grad(np.copysign, (0, 1))(0.0, -1.0) == (0, 0) and fx.grad(np.copysign, (0, 1))(2.0, -1.0) == (-1, 0)
+    for f in (np.logaddexp, np.logaddexp2):
+        assert fx.grad(f, (0, 1))(-np.inf, -np.inf) == fx.grad(f, (0, 1))(np.inf, np.inf) == (0.5, 0.5)
+        assert fx.grad(f, (0, 1))(-np.inf, 1.0) == (0, 1) and fx.grad(f, (0, 1))(3.0, 3.0) == (0.5, 0.5)
+    assert fx.grad(fx.grad(np.logaddexp))(3.0, 3.0) == 0.25
+    big, small = 1e200, 1e-200
+    assert fx.grad(np.arcsinh)(big) == small and fx.grad(np.arccosh)(big) == small
+    tree_close(fx.grad(np.arctan2, (0, 1))(big, big), (0.5 * small, -0.5 * small), atol=0)
+    assert fx.grad(np.expm1)(-50.0) == np.exp(-50.0)
+
+
+def test_functions_with_steps():
+    """Piecewise constant functions have derivative zero, remainders that of the piece; fmax and fmin pass over NaN."""
+    for f in (
+        np.floor,
+        np.ceil,
+        np.trunc,
+        np.rint,
+        np.round,
+        np.signbit,
+        lambda x: np.floor_divide(x, 0.3),
+        lambda x: np.heaviside(x, 0.5),
+    ):
+        tree_close(fx.grad(lambda x, f=f: (f(x) * 1.0).sum())(array(-0.7, 0, 1.5)), np.zeros(3))
+    tree_close(fx.grad(np.remainder, (0, 1))(-7.0, 2.0), (1.0, 4.0))
+    tree_close(fx.grad(np.fmod, (0, 1))(-7.0, 2.0), (1.0, 3.0))
+    assert fx.grad(lambda h: np.heaviside(0.0, h))(0.3) == 1 and fx.grad(lambda h: np.heaviside(1.0, h))(0.3) == 0
+    assert fx.grad(np.fmax, (0, 1))(np.nan, 2.0) == (0, 1) and fx.grad(np.fmin, (0, 1))(2.0, np.nan) == (1, 0)
+    assert fx.grad(np.fmax, (0, 1))(2.0, 2.0) == (0.5, 0.5) and fx.grad(lambda x: np.fmax(x, 0.0))(0.0) == 0
+
+
 def test_ties_share_the_derivative():
     every_way(fx.grad(np.max), array(1, 3, 3), expected=array(0, 0.5, 0.5))
     tree_close(fx.grad(lambda x, y: np.maximum(x, y).sum(), (0, 1))(np.ones(2), np.ones(2)), (array(0.5, 0.5), array(0.5, 0.5)))

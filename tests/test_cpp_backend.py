@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from graph_cases import BOOL, DTYPES, F32, F64, I64, SHAPES, Case, apply, at_line, compare, compiled, special, values
 
+from functx.backends.cpp.ops import MATH
+from functx.backends.cpp.prelude import TWO_OPERANDS
 from functx.errors import BackendError, IndexOutOfBoundsError, IntegerOverflowError
 from functx.interpret import eval_graph
 from functx.ir import AbstractArray, Input, Literal, Output, Var
@@ -20,11 +22,16 @@ all_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 # --- elementwise --------------------------------------------------------------------------------------------------------------------------
 
-UNARY = ["neg", "sign", "abs", "not_", "exp", "log", "tanh", "sin", "cos", "sqrt", "logistic", "stop_gradient"]
-BINARY = ["add", "sub", "mul", "mul_zero", "div", "pow", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_"]
-ONLY_FLOAT = {"exp", "log", "tanh", "sin", "cos", "sqrt", "logistic", "div", "pow"}
-NOT_BOOL = {"neg", "sign", "sub"}
-ONLY_DISCRETE = {"and_", "or_", "not_"}
+ROUNDING = ["floor", "ceil", "trunc", "rint", "signbit"]
+FUNCTIONS = ["sqrt", "logistic", *(name for name in MATH if name not in TWO_OPERANDS)]
+UNARY = ["neg", "sign", "abs", "not_", "stop_gradient", *ROUNDING, *FUNCTIONS]
+BINARY = [
+    *("add", "sub", "mul", "mul_zero", "div", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "xor", "shift_left"),
+    *("shift_right", "floor_divide", "remainder", "fmod", "copysign", "logaddexp", "logaddexp2", *TWO_OPERANDS),
+]
+ONLY_FLOAT = {*FUNCTIONS, *ROUNDING, *TWO_OPERANDS, "div", "copysign", "logaddexp", "logaddexp2"}
+NOT_BOOL = {"neg", "sign", "sub", "floor_divide", "remainder", "fmod", "shift_left", "shift_right"}
+ONLY_DISCRETE = {"and_", "or_", "xor", "not_", "shift_left", "shift_right"}
 
 
 def accepts(name, dtype):
@@ -467,12 +474,11 @@ def test_symbolic_sizes_are_refused():
 
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_a_result_does_not_depend_on_its_place(dtype):
-    names = ["exp", "log", "tanh", "sin", "cos", "logistic", "sqrt"]
-
     def graph(n):
         case = Case()
         x = case.input(np.zeros(n, dtype))
-        case.output(*(getattr(case.b, name)(x) for name in names), case.b.pow(case.b.abs(x), x))
+        case.output(*(getattr(case.b, name)(x) for name in FUNCTIONS), case.b.pow(case.b.abs(x), x))
+        case.output(*(getattr(case.b, name)(x, case.b.sin(x)) for name in ("atan2", "hypot", "logaddexp", "remainder", "floor_divide")))
         return compiled(case.graph())
 
     whole = graph(40_037)
@@ -501,14 +507,58 @@ def test_accuracy_of_functions(dtype):
     rng, n = np.random.default_rng(0), 200_000
     near = np.concatenate([rng.standard_normal(n) * 10.0 ** rng.integers(-8, 3, n), np.linspace(-90, 90, n)])
     far = np.concatenate([near, rng.standard_normal(n) * 10.0 ** rng.integers(0, 30, n)])
+    unit = np.concatenate(
+        [rng.uniform(-1, 1, n), rng.standard_normal(n) * 10.0 ** rng.integers(-12, -1, n), 1 - np.exp(-rng.uniform(0, 16, n))]
+    )
+    positive = np.concatenate([np.exp(np.linspace(-85, 85, n)), 1 + unit])
     ranges = {"exp": near, "log": np.exp(np.linspace(-85, 85, n)), "sin": far, "cos": far, "tanh": near, "logistic": near}
     exact = {"exp": np.exp, "log": np.log, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "logistic": lambda x: 1 / (1 + np.exp(-x))}
+    more = {
+        **dict.fromkeys((np.exp2, np.expm1, np.sinh, np.cosh), near),
+        **dict.fromkeys((np.tan, np.arctan, np.arcsinh, np.cbrt), far),
+        **dict.fromkeys((np.arcsin, np.arccos, np.arctanh), unit),
+        **dict.fromkeys((np.log2, np.log10), positive),
+        np.log1p: np.concatenate([positive, unit]),
+        np.arccosh: 1 + positive,
+    }
+    ranges |= {f.__name__.replace("arc", "a"): x for f, x in more.items()}
+    exact |= {f.__name__.replace("arc", "a"): f for f in more}
     case = Case()
     for name, x in ranges.items():
         case.output(getattr(case.b, name)(case.input(x.astype(dtype))))
     for (name, f), x, got in zip(exact.items(), case.args, compiled(case.graph())(case.args), strict=True):
         with np.errstate(all="ignore"):
             assert ulps(got, f(x.astype(np.longdouble)), dtype) <= 4, name
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize(("name", "f"), [("hypot", np.hypot), ("atan2", np.arctan2)])
+def test_accuracy_of_functions_of_two_operands(name, f, dtype):
+    rng = np.random.default_rng(0)
+    x, y = ((rng.standard_normal(200_000) * 10.0 ** rng.integers(-8, 8, 200_000)).astype(dtype) for _ in range(2))
+    case = Case()
+    case.output(getattr(case.b, name)(case.input(x), case.input(y)))
+    (got,) = compiled(case.graph())(case.args)
+    assert ulps(got, f(x.astype(np.longdouble), y.astype(np.longdouble)), dtype) <= 4
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_quotients_and_roundings_are_numpys_to_the_bit(dtype):
+    """The signs of zeros included."""
+    rng = np.random.default_rng(0)
+    left, right = special(dtype)
+    random = [(rng.standard_normal(20_000) * 10.0 ** rng.integers(-3, 6, 20_000)).astype(dtype) for _ in range(2)]
+    x, y = np.concatenate([left, random[0], random[0]]), np.concatenate([right, random[1], np.rint(random[1])])
+    case = Case()
+    a, b = case.input(x), case.input(y)
+    names = ["floor_divide", "remainder", "fmod", "copysign"]
+    case.output(*(getattr(case.b, n)(a, b) for n in names), *(getattr(case.b, n)(a) for n in ("floor", "ceil", "trunc", "rint")))
+    graph = case.graph()
+    with np.errstate(all="ignore"):
+        for eqn, got, want in zip(graph.eqns, compiled(graph)(case.args), eval_graph(graph, case.args), strict=True):
+            np.testing.assert_array_equal(got, want, err_msg=str(eqn.primitive))
+            number = want == want
+            np.testing.assert_array_equal(np.signbit(got[number]), np.signbit(want[number]), err_msg=str(eqn.primitive))
 
 
 # --- call-backs ---------------------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ functx.mutation functx.nn functx.parse functx.passes functx.pretty functx.primit
 functx.trees functx.util functx.runtime functx.numpy functx.numpy.at functx.numpy.creation functx.numpy.indexing functx.numpy.manipulation
 functx.numpy.products functx.numpy.promote functx.numpy.protocols functx.numpy.reductions functx.numpy.selection functx.numpy.ufuncs
 functx.ops functx.ops.contraction functx.ops.elementwise functx.ops.families functx.ops.higher_order functx.ops.indexing
-functx.ops.movement functx.ops.reduction
+functx.ops.movement functx.ops.reduction functx.ops.transcendental
 functx.transforms functx.transforms.algebra functx.transforms.arguments functx.transforms.batching functx.transforms.boundary
 functx.transforms.custom_rules functx.transforms.differentiation functx.transforms.entries functx.transforms.forward
 functx.transforms.gradients functx.transforms.inline functx.transforms.inspection functx.transforms.interpreter functx.transforms.jit

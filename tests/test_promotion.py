@@ -23,6 +23,20 @@ UFUNCS = {
     "greater_equal": np.greater_equal,
     "equal": np.equal,
     "not_equal": np.not_equal,
+    "floor_divide": np.floor_divide,
+    "remainder": np.remainder,
+    "fmod": np.fmod,
+    "float_power": np.float_power,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "arctan2": np.arctan2,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
+    "logaddexp": np.logaddexp,
+    "logaddexp2": np.logaddexp2,
+    "heaviside": np.heaviside,
+    "left_shift": np.left_shift,
+    "right_shift": np.right_shift,
     "logical_and": np.logical_and,
     "logical_or": np.logical_or,
     "logical_xor": np.logical_xor,
@@ -50,6 +64,11 @@ UNARY = {
     "sin": np.sin,
     "cos": np.cos,
     "tanh": np.tanh,
+    **{name: getattr(np, name) for name in "floor ceil trunc rint signbit log1p expm1 exp2 log2 log10 tan sinh cosh".split()},  # noqa: SIM905
+    **{name: getattr(np, name) for name in "arcsin arccos arctan arcsinh arccosh arctanh cbrt deg2rad rad2deg".split()},  # noqa: SIM905
+    "round": np.round,
+    "round_tenths": lambda x: np.round(x, 1),
+    "round_tens": lambda x: np.round(x, -1),
     "invert": np.invert,
     "logical_not": np.logical_not,
     "isnan": np.isnan,
@@ -166,7 +185,7 @@ def test_python_unary_operators(f):
         oracles.assert_agrees(f, x, what=f"{f.__name__}({x!r})")
 
 
-@pytest.mark.parametrize("symbol", ["+", "-", "*", "/", "**", "<", "=="])
+@pytest.mark.parametrize("symbol", ["+", "-", "*", "/", "**", "//", "%", "<<", ">>", "^", "<", "=="])
 def test_operators_between_arrays_and_numbers(symbol):
     pairs = [(x, y) for name in DTYPES for x in samples(name) for y in PYTHON.values()]
     assert_all_agree(OPERATORS[symbol], [*pairs, *((y, x) for x, y in pairs)], symbol)
@@ -183,7 +202,16 @@ def test_python_ints_out_of_bounds(f, dtype):
         oracles.assert_agrees(f, x, n, what=f"{f.__name__}({dtype}, traced {n})")
 
 
-IN_PLACE = {"+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv, "**=": operator.ipow}
+IN_PLACE = {
+    "+=": operator.iadd,
+    "-=": operator.isub,
+    "*=": operator.imul,
+    "/=": operator.itruediv,
+    "**=": operator.ipow,
+    "//=": operator.ifloordiv,
+    "%=": operator.imod,
+    "<<=": operator.ilshift,
+}
 
 
 @pytest.mark.parametrize("symbol", IN_PLACE)

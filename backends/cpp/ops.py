@@ -12,11 +12,14 @@ import numpy as np
 from functx import dtypes
 from functx.backends.cpp.types import ctype, is_native, literal
 from functx.backends.loops.nodes import Apply
-from functx.backends.loops.rules import MOVES
+from functx.backends.loops.rules import MOVES, SPELLED_OUT
 from functx.ir import Eqn
 
 # Functions that run over blocks of values, through vector routines where there are some.
-MATH = ("exp", "log", "sin", "cos", "tanh", "pow")
+MATH = (
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    *("asinh", "acosh", "atanh", "cbrt", "pow", "atan2", "hypot"),
+)
 
 _FLOATS, _INTS, _ALL = "f", "iu", "biuf"
 Expression = Callable[[Apply, Sequence[str]], str]
@@ -36,7 +39,7 @@ def _by_kind(**expressions: Expression) -> Expression:
 
 
 def _builtin(name: str) -> Expression:
-    return lambda node, args: f"__builtin_{name}{'f' if node.dtype.itemsize == 4 else ''}({args[0]})"
+    return lambda node, args: f"__builtin_{name}{'f' if node.args[0].dtype.itemsize == 4 else ''}({', '.join(args)})"
 
 
 def _abs(node: Apply, args: Sequence[str]) -> str:
@@ -71,6 +74,15 @@ OPS: dict[str, tuple[str, Expression]] = {
     "sign": (_INTS + _FLOATS, _call("sign_of")),
     "abs": (_ALL, _abs),
     "sqrt": (_FLOATS, _builtin("sqrt")),
+    "copysign": (_FLOATS, _builtin("copysign")),
+    "signbit": (_FLOATS, lambda node, args: f"__builtin_signbit({args[0]}) != 0"),
+    "floor": (_FLOATS, _builtin("floor")),
+    "ceil": (_FLOATS, _builtin("ceil")),
+    "trunc": (_FLOATS, _builtin("trunc")),
+    "rint": (_FLOATS, _builtin("rint")),
+    "floor_divide": (_INTS + _FLOATS, _by_kind(i=_call("int_quotient"), f=_call("float_quotient"))),
+    "remainder": (_INTS + _FLOATS, _by_kind(i=_call("int_remainder"), f=_call("float_remainder"))),
+    "fmod": (_INTS + _FLOATS, _by_kind(i=_call("int_fmod"), f=_builtin("fmod"))),
     "max": (_ALL, _call("max_of")),
     "min": (_ALL, _call("min_of")),
     "eq": (_ALL, _infix("==")),
@@ -81,6 +93,9 @@ OPS: dict[str, tuple[str, Expression]] = {
     "ge": (_ALL, _infix(">=")),
     "and_": ("b" + _INTS, _infix("&")),
     "or_": ("b" + _INTS, _infix("|")),
+    "xor": ("b" + _INTS, _infix("^")),
+    "shift_left": (_INTS, _call("shift_left")),
+    "shift_right": (_INTS, _call("shift_right")),
     "not_": ("b" + _INTS, _by_kind(b=lambda node, args: f"!{args[0]}", i=lambda node, args: f"~{args[0]}")),
     "select": (_ALL, lambda node, args: f"{args[0]} ? {args[1]} : {args[2]}"),
     "convert": (_ALL, lambda node, args: convert(node.args[0].dtype, node.dtype, args[0])),
@@ -102,7 +117,7 @@ class CppTarget:
             return False
         if not all(map(is_native, (*inputs, *outs))):
             return name in _OPAQUE_MOVES or (name == "convert" and inputs == outs)
-        if name in MATH or name == "logistic":
+        if name in MATH or name in SPELLED_OUT:
             return inputs[0].kind == "f"
         if name == "convert" and eqn.params["checked"]:
             return inputs[0] == dtypes.INT64 and outs[0].kind in "iuf"

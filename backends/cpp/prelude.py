@@ -33,6 +33,58 @@ template <class T> static inline T mul_zero(T x, T y) { return (x == 0) | (y == 
     "sign_of": """\
 template <class T> static inline T sign_of(T x) { return x != x ? x : T((x > 0) - (x < 0)); }
 """,
+    "int_quotient": """\
+// Rounded down; over zero it is zero, and over -1 it wraps.
+template <class T> static inline T int_quotient(T x, T y) {
+  if (y == 0) return 0;
+  if (T(-1) < 0 && y == T(-1)) return T(-x);
+  const T q = T(x / y);
+  return (x < 0) != (y < 0) && q * y != x ? T(q - 1) : q;
+}
+""",
+    "int_fmod": """\
+// With the sign of x; over zero it is zero.
+template <class T> static inline T int_fmod(T x, T y) { return y == 0 || (T(-1) < 0 && y == T(-1)) ? T(0) : T(x % y); }
+""",
+    "int_remainder": """\
+// With the sign of y; over zero it is zero.
+template <class T> static inline T int_remainder(T x, T y) {
+  const T rest = int_fmod(x, y);
+  return rest != 0 && (rest < 0) != (y < 0) ? T(rest + y) : rest;
+}
+""",
+    "exact_fmod": """\
+static inline float exact_fmod(float x, float y) { return __builtin_fmodf(x, y); }
+static inline double exact_fmod(double x, double y) { return __builtin_fmod(x, y); }
+""",
+    "float_quotient": """\
+// The whole number nearest to (x - rest) / y, which rounding may have moved; over zero x / y.
+template <class T> static inline T float_quotient(T x, T y) {
+  if (y == 0) return x / y;
+  const T rest = exact_fmod(x, y);
+  T q = (x - rest) / y;
+  if (rest != 0 && (y < 0) != (rest < 0)) q -= 1;
+  if (q == 0) return T(__builtin_copysign(0.0, double(x / y)));
+  const T down = T(__builtin_floor(q));
+  return q - down > T(0.5) ? down + 1 : down;
+}
+""",
+    "float_remainder": """\
+// With the sign of y, also where it is zero; over zero NaN.
+template <class T> static inline T float_remainder(T x, T y) {
+  const T rest = exact_fmod(x, y);
+  if (y == 0) return rest;
+  if (rest == 0) return T(__builtin_copysign(0.0, double(y)));
+  return (y < 0) != (rest < 0) ? rest + y : rest;
+}
+""",
+    "shift_left": """\
+// All bits are gone if y is the width or more, or negative.
+template <class T> static inline T shift_left(T x, T y) { return uint64_t(y) < 8 * sizeof(T) ? T(x << y) : T(0); }
+""",
+    "shift_right": """\
+template <class T> static inline T shift_right(T x, T y) { return uint64_t(y) < 8 * sizeof(T) ? T(x >> y) : x < 0 ? T(-1) : T(0); }
+""",
     "to_uint64": """\
 template <class T> static inline uint64_t to_uint64(T x) {
   return x < T(9223372036854775808.0) ? uint64_t(int64_t(x)) : uint64_t(int64_t(x - T(9223372036854775808.0))) ^ (1ull << 63);
@@ -182,6 +234,9 @@ static void matmul(Matrix<T> x, Matrix<T> y, T* out, int64_t batch, int64_t m, i
 """,
 }
 
+# The functions of libm that take two numbers.
+TWO_OPERANDS = ("pow", "atan2", "hypot")
+
 _MATH = """\
 extern "C" {simd}{c} {name}({parameters});
 // Whole vectors only, so that a result does not depend on its place: the rest of the last one is filled up.
@@ -197,7 +252,7 @@ static void math_{name}({buffers}, {c}* out, int64_t count) {{
 def math_snippet(name: str, vector: bool) -> str:
     """The block routine ``math_<name>`` of a libm function such as ``expf``; ``vector``: the platform has a vector version."""
     c = "float" if name.endswith("f") else "double"
-    operands = "xy"[: 2 if name.startswith("pow") else 1]
+    operands = "xy"[: 2 if name.removesuffix("f") in TWO_OPERANDS else 1]
     return _MATH.format(
         simd='__attribute__((simd("notinbranch"))) ' if vector else "",
         c=c,

@@ -29,7 +29,15 @@ FLAGS = [
 ]
 # -O3 of GCC takes two to three times as long for the same speed: what it adds to -O2 and the vectorizer is unrolling.
 OPTIMIZE = {"gcc": ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic"], "clang": ["-O3", "-Wno-unknown-pragmas"]}
-VECTOR_MATH = ("expf", "exp", "logf", "log", "sinf", "sin", "cosf", "cos", "tanhf", "tanh", "powf", "pow")
+VECTOR_MATH = {
+    name + suffix: operands
+    for operands, names in {
+        1: "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh cbrt",
+        2: "pow atan2 hypot",
+    }.items()
+    for name in names.split()
+    for suffix in ("f", "")
+}  # by the number of their operands
 
 _counter = itertools.count()
 
@@ -78,8 +86,8 @@ def _vector_math(compiler: str) -> frozenset[str]:
         return frozenset()
     if not os.path.isabs(where):
         return frozenset()
-    lanes = {name: 4 if name.endswith("f") else 2 for name in VECTOR_MATH}
-    return frozenset(name for name in VECTOR_MATH if hasattr(library, f"_ZGVbN{lanes[name]}{'vv' if 'pow' in name else 'v'}_{name}"))
+    symbols = {name: f"_ZGVbN{4 if name.endswith('f') else 2}{'v' * operands}_{name}" for name, operands in VECTOR_MATH.items()}
+    return frozenset(name for name, symbol in symbols.items() if hasattr(library, symbol))
 
 
 @functools.cache

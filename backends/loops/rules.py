@@ -12,7 +12,7 @@ import numpy as np
 from functx.backends.loops.affine import ZERO, Affine, Dynamic, divmod_affine, reindex, var
 from functx.backends.loops.nodes import Constant, Node, Position
 from functx.backends.loops.scope import Index, Rule, Scope
-from functx.dtypes import INT64
+from functx.dtypes import BOOL, INT64
 from functx.ir import Atom, Eqn, Literal, Var
 from functx.util import zip_strict
 
@@ -193,6 +193,23 @@ def _logistic(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
     return scope.apply("div", (one, scope.apply("add", (one, exp), x.dtype)), x.dtype)
 
 
+def _logaddexp(exp: str, log1p: str, scale: float) -> Rule:
+    """Spelled out as NumPy's: max + log1p(exp(-|x - y|)), and x + log(2) for equal ones, infinities too. In base 2 the logarithm scales."""
+
+    def rule(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
+        x, y = (scope.value(atom, index, guard) for atom in eqn.inputs)
+        dtype = x.dtype
+        number = lambda value: scope.constant(dtype.type(value))  # noqa: E731
+        op = lambda name, *args: scope.apply(name, args, dtype)  # noqa: E731
+        power = op(exp, op("neg", op("abs", op("sub", x, y))))
+        small = op("mul", op(log1p, power), number(scale))
+        greater = scope.apply("max", (x, y), dtype, {"tie": "half"})
+        equal = scope.apply("eq", (x, y), BOOL)
+        return op("select", equal, op("add", x, number(np.log(2) * scale)), op("add", greater, small))
+
+    return rule
+
+
 MOVES: dict[str, Rule] = {
     "stop_gradient": _identity,
     "convert": _convert,
@@ -207,7 +224,13 @@ MOVES: dict[str, Rule] = {
     "concatenate": _concatenate,
     "gather": _gather,
 }
-RULES: dict[str, Rule] = {**MOVES, "logistic": _logistic}
+# Functions of floats in terms of simpler ones.
+SPELLED_OUT: dict[str, Rule] = {
+    "logistic": _logistic,
+    "logaddexp": _logaddexp("exp", "log1p", 1.0),
+    "logaddexp2": _logaddexp("exp2", "log1p", 1 / np.log(2)),
+}
+RULES: dict[str, Rule] = {**MOVES, **SPELLED_OUT}
 
 
 def rule_of(eqn: Eqn) -> Rule | None:

@@ -30,13 +30,14 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
         reductions: "sum mean var std max min all any argmax argmin ptp count_nonzero",
         manipulation: "copy reshape ravel transpose swapaxes moveaxis squeeze expand_dims broadcast_to broadcast_arrays concatenate stack "
         "vstack hstack atleast_1d atleast_2d flip roll tile repeat pad split",
-        selection: "where take take_along_axis clip isclose",
+        selection: "where take take_along_axis clip isclose round",
         products: "dot inner outer vdot tensordot trace",
         creation: "zeros_like ones_like empty_like full_like",
     }.items()
     for name in names.split()
 }
 FUNCTIONS[np.amax], FUNCTIONS[np.amin] = reductions.max, reductions.min
+FUNCTIONS[np.around] = selection.round
 FUNCTIONS[np.shape] = lambda a: promote.handles([a])[0].aval.shape
 FUNCTIONS[np.ndim] = lambda a: promote.handles([a])[0].aval.ndim
 FUNCTIONS[np.size] = lambda a, axis=None: _size(promote.handles([a])[0], axis)
@@ -87,6 +88,8 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         raise UnsupportedError(f"np.{ufunc.__name__}.{method} is not traced by functx", where=where(), fix=ufuncs.WRITE_INSTEAD)
     if ufunc is np.matmul:
         return _call(products.matmul, "np.matmul", inputs, _single_out(kwargs))
+    if ufunc is np.divmod:
+        return _call(ufuncs.divmod, "np.divmod", inputs, kwargs)
     if kwargs.pop("where", True) is not True:
         raise UnsupportedError(f"np.{ufunc.__name__}: where= is not traced", where=where(), fix="use np.where on the result")
     return _call(ufuncs.apply, f"np.{ufunc.__name__}", (ufunc, inputs), kwargs)
@@ -170,7 +173,7 @@ def _fill(self: Tracer, value: Any) -> None:
 
 
 # Methods whose arguments are those of the function of the same name.
-_SHARED_METHODS = "sum mean var std max min all any argmax argmin swapaxes squeeze ravel repeat take clip trace".split()  # noqa: SIM905
+_SHARED_METHODS = "sum mean var std max min all any argmax argmin swapaxes squeeze ravel repeat take clip trace round".split()  # noqa: SIM905
 
 METHODS: dict[str, Callable[..., Any]] = {
     **{name: FUNCTIONS[getattr(np, name)] for name in _SHARED_METHODS},

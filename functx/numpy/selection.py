@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,25 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     if out is not None:
         return np.positive(a, out=out)
     return a if low is not None or high is not None else np.positive(a)
+
+
+def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """np.round, as NumPy computes it: scaled by a power of ten, rounded to even, scaled back. It is piecewise constant."""
+    (h,) = promote.handles([a])
+    decimals, integers = operator.index(decimals), h.aval.dtype.kind in "iu"
+    if integers and decimals >= 0:
+        rounded = np.positive(h)
+    elif decimals == 0:
+        rounded = np.rint(h)
+    else:
+        there, back = (np.multiply, np.divide) if decimals > 0 else (np.divide, np.multiply)
+        scale = 10.0 ** abs(decimals)
+        if h.aval.dtype == BOOL:
+            there(np.empty(0, bool), scale, out=np.empty(0, bool))  # raises NumPy's own error
+        rounded = back(np.rint(there(h, scale)), scale)
+    if integers and rounded.dtype != h.aval.dtype:
+        rounded = rounded.astype(h.aval.dtype)
+    return rounded if out is None else np.positive(rounded, out=out)
 
 
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:

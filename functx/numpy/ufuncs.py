@@ -68,8 +68,39 @@ def _logical(name: str) -> Rule:
     return rule
 
 
-def _xor(b: Emitter, x: Atom, y: Atom) -> Atom:
-    return b.and_(b.or_(x, y), b.not_(b.and_(x, y)))
+def _ignoring_nan(name: str) -> Rule:
+    """max or min of what is a number."""
+    extremum = _extremum(name)
+
+    def rule(b: Emitter, x: Atom, y: Atom, *, operands: Sequence[Tracer]) -> Atom:
+        chosen = extremum(b, x, y, operands=operands)
+        return b.select(b.ne(x, x), y, b.select(b.ne(y, y), x, chosen)) if dtypes.is_inexact(x.aval.dtype) else chosen
+
+    return rule
+
+
+def _rounding(name: str) -> Rule:
+    """Integers are whole already."""
+    return lambda b, x: getattr(b, name)(x) if dtypes.is_inexact(x.aval.dtype) else x
+
+
+def _scaled(numerator: float, denominator: float) -> Rule:
+    """x times a ratio that is worked out in x's precision, in float32 for float16."""
+
+    def rule(b: Emitter, x: Atom) -> Atom:
+        dtype = x.aval.dtype
+        wide = b.convert(x, dtype=dtypes.FLOAT32, checked=False) if dtype.itemsize == 2 else x
+        t = wide.aval.dtype.type
+        scaled = b.mul(wide, b.full_like(wide, t(numerator) / t(denominator)))
+        return b.convert(scaled, dtype=dtype, checked=False) if wide is not x else scaled
+
+    return rule
+
+
+def _heaviside(b: Emitter, x: Atom, at_zero: Atom) -> Atom:
+    zero = b.zeros_like(x)
+    step = b.select(b.lt(x, zero), zero, _one(b, x))
+    return b.select(b.ne(x, x), b.full_like(x, np.nan), b.select(b.eq(x, zero), at_zero, step))
 
 
 def _compared_to_infinity(name: str, integers: bool) -> Rule:
@@ -105,6 +136,18 @@ def _comparison(name: str, ufunc: np.ufunc) -> Rule:
     return rule
 
 
+def _primitive(name: str) -> Rule:
+    return lambda b, *xs: getattr(b, name)(*xs)
+
+
+# Ufuncs that are one primitive.
+_FUNCTIONS = {
+    **{getattr(np, name): name for name in "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh cbrt hypot".split()},  # noqa: SIM905
+    **{getattr(np, "arc" + name[1:]): name for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2")},
+    **{getattr(np, name): name for name in ("logaddexp", "logaddexp2", "copysign", "signbit", "floor_divide", "remainder", "fmod")},
+    np.left_shift: "shift_left", np.right_shift: "shift_right", np.float_power: "pow",
+}  # fmt: skip
+
 # The primitives behind each ufunc. Operands arrive converted to the loop's dtypes and broadcast to one shape.
 UFUNCS: dict[np.ufunc, Rule] = {
     np.add: lambda b, x, y: b.or_(x, y) if x.aval.dtype == dtypes.BOOL else b.add(x, y),
@@ -115,12 +158,11 @@ UFUNCS: dict[np.ufunc, Rule] = {
     np.positive: lambda b, x: x,
     np.square: lambda b, x: b.mul(x, x),
     np.reciprocal: _reciprocal,
-    np.exp: lambda b, x: b.exp(x),
-    np.log: lambda b, x: b.log(x),
-    np.tanh: lambda b, x: b.tanh(x),
-    np.sin: lambda b, x: b.sin(x),
-    np.cos: lambda b, x: b.cos(x),
-    np.sqrt: lambda b, x: b.sqrt(x),
+    **{ufunc: _primitive(name) for ufunc, name in _FUNCTIONS.items()},
+    **{ufunc: _rounding(ufunc.__name__) for ufunc in (np.floor, np.ceil, np.trunc, np.rint)},
+    **dict.fromkeys((np.deg2rad, np.radians), _scaled(np.pi, 180)),
+    **dict.fromkeys((np.rad2deg, np.degrees), _scaled(180, np.pi)),
+    np.heaviside: _heaviside,
     np.absolute: lambda b, x: x if x.aval.dtype == dtypes.BOOL else b.abs(x),
     np.fabs: lambda b, x: b.abs(x),
     np.sign: lambda b, x: b.sign(x),
@@ -131,7 +173,7 @@ UFUNCS: dict[np.ufunc, Rule] = {
     np.logical_xor: lambda b, x, y: b.ne(*(z if z.aval.dtype == dtypes.BOOL else b.ne(z, b.zeros_like(z)) for z in (x, y))),
     np.bitwise_and: lambda b, x, y: b.and_(x, y),
     np.bitwise_or: lambda b, x, y: b.or_(x, y),
-    np.bitwise_xor: _xor,
+    np.bitwise_xor: lambda b, x, y: b.xor(x, y),
     np.invert: lambda b, x: b.not_(x),
     np.isnan: lambda b, x: b.ne(x, x),
     np.isfinite: _compared_to_infinity("lt", integers=True),
@@ -139,7 +181,10 @@ UFUNCS: dict[np.ufunc, Rule] = {
 }
 
 # Rules that look at the operands as the user gave them: a Python scalar, a literal exponent.
-OPERAND_UFUNCS: dict[np.ufunc, Rule] = {np.power: _power, np.maximum: _extremum("max"), np.minimum: _extremum("min")}
+OPERAND_UFUNCS: dict[np.ufunc, Rule] = {
+    np.power: _power, np.maximum: _extremum("max"), np.minimum: _extremum("min"), np.fmax: _ignoring_nan("max"),
+    np.fmin: _ignoring_nan("min"),
+}  # fmt: skip
 
 
 def is_traced(ufunc: np.ufunc) -> bool:
@@ -173,6 +218,13 @@ def apply(ufunc: np.ufunc, inputs: Sequence[Any], *, out: Any = None, dtype: Any
     if target is not None:
         return store(ufunc, loop, result, atom, target, casting)
     return current_trace().tracer(atom, promote.result_kind(operands, shape), promote.k_order(operands, shape, atom.aval.dtype))
+
+
+def divmod(x: Any, y: Any, *, out: Any = (None, None), dtype: Any = None, casting: str = "same_kind") -> tuple[Tracer, Tracer]:
+    """np.divmod: quotient and rest. A dtype is that of both."""
+    values = [apply(ufunc, (x, y), dtype=dtype, casting=casting) for ufunc in (np.floor_divide, np.remainder)]
+    quotient, rest = (v if o is None else apply(np.positive, (v,), out=o, casting=casting) for v, o in zip(values, out, strict=True))
+    return quotient, rest
 
 
 def _resolve(ufunc: np.ufunc, operands: Sequence[Tracer], dtype: Any, casting: str) -> list[np.dtype]:

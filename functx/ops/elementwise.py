@@ -23,11 +23,6 @@ def _mul_zero(x: Any, y: Any) -> Any:
     return np.where((x == 0) | (y == 0), np.zeros((), x.dtype), x * y)
 
 
-def _logistic(x: Any) -> Any:
-    one = x.dtype.type(1)
-    return one / (one + np.exp(-x))
-
-
 add = elementwise("add", np.add, (1, 1), linear=(0, 1))
 
 sub = elementwise("sub", np.subtract, (1, -1), linear=(0, 1))
@@ -50,32 +45,27 @@ div = elementwise(
 
 sign = elementwise("sign", np.sign)
 
-pow = elementwise(
-    "pow",
-    np.power,
-    (
-        lambda b, out, x, y: b.mul_zero(y, b.pow(x, b.sub(y, b.full_like(y, 1)))),
-        lambda b, out, x, y: b.mul_zero(out, b.log(x)),
-    ),
-    recompute="costly",
-    cost=16,
-)
-
-exp = elementwise("exp", np.exp, (lambda b, out, x: out,), cost=16)
-
-log = elementwise("log", np.log, (lambda b, out, x: b.div(b.full_like(x, 1), x),), cost=16)
-
-tanh = elementwise("tanh", np.tanh, (lambda b, out, x: b.sub(b.full_like(out, 1), b.mul(out, out)),), cost=16)
-
-sin = elementwise("sin", np.sin, (lambda b, out, x: b.cos(x),), cost=16)
-
-cos = elementwise("cos", np.cos, (lambda b, out, x: b.neg(b.sin(x)),), cost=16)
-
 sqrt = elementwise("sqrt", np.sqrt, (lambda b, out, x: b.div(b.full_like(out, 0.5), out),), cost=4)
 
-logistic = elementwise("logistic", _logistic, (lambda b, out, x: b.mul(out, b.sub(b.full_like(out, 1), out)),), cost=16)
-
 abs = elementwise("abs", np.abs, (lambda b, out, x: b.sign(x),))
+
+# Floats only. The magnitude of x with the sign of y; it has the kink of abs.
+copysign = elementwise("copysign", np.copysign, (lambda b, out, x, y: b.mul(b.sign(x), b.copysign(b.full_like(y, 1), y)), None))
+
+signbit = elementwise("signbit", np.signbit, result=to_bool)
+
+# Floats only; integers have no use for them.
+floor = elementwise("floor", np.floor)
+ceil = elementwise("ceil", np.ceil)
+trunc = elementwise("trunc", np.trunc)
+rint = elementwise("rint", np.rint)
+
+# NumPy's division with rest: of integers by zero it gives zeros, and the most negative one over -1 wraps.
+floor_divide = elementwise("floor_divide", np.floor_divide, cost=8)
+
+# The rest has the sign of the divisor (remainder) or of the dividend (fmod).
+remainder = elementwise("remainder", np.remainder, (1, lambda b, out, x, y: b.neg(b.floor_divide(x, y))), cost=8)
+fmod = elementwise("fmod", np.fmod, (1, lambda b, out, x, y: b.neg(b.trunc(b.div(x, y)))), cost=8)
 
 
 def _share(beats: str, beats_or_ties: str, operand: int) -> Any:
@@ -113,8 +103,12 @@ ge = elementwise("ge", np.greater_equal, result=to_bool)
 # Bitwise on integers, logical on bool.
 and_ = elementwise("and_", np.bitwise_and)
 or_ = elementwise("or_", np.bitwise_or)
+xor = elementwise("xor", np.bitwise_xor)
 not_ = elementwise("not_", np.invert)
 
+# Integers only. Shifted by their width or more, or by a negative number, all bits are gone.
+shift_left = elementwise("shift_left", np.left_shift)
+shift_right = elementwise("shift_right", np.right_shift)
 
 # select(pred, x, y): x where pred holds, else y.
 select = elementwise(
