@@ -57,11 +57,6 @@ class Staged:
     results: list[Result]
     out_tree: Any
 
-    @property
-    def result_count(self) -> int:
-        """How many RESULT outputs there are."""
-        return len(self.graph.outputs_of(OutRole.RESULT))
-
 
 @dataclass
 class Leaf:

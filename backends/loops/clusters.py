@@ -21,7 +21,6 @@ from functx.ir import Literal, Var
 MAX_GROUP_NODES = 160  # values in one kernel: compilers are not linear in the length of a loop body
 MIN_ROWS = 16  # fewer rows than this are not worth a loop of their own: each stage is parallel by itself
 LOOK_BACK = 8  # groups that are tried for a root that could stand in several
-ROW_ELEMENTS = 4096  # a row that is kept between stages stays in the cache
 
 
 @dataclass(eq=False)

@@ -199,8 +199,13 @@ def _logaddexp(exp: str, log1p: str, scale: float) -> Rule:
     def rule(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
         x, y = (scope.value(atom, index, guard) for atom in eqn.inputs)
         dtype = x.dtype
-        number = lambda value: scope.constant(dtype.type(value))  # noqa: E731
-        op = lambda name, *args: scope.apply(name, args, dtype)  # noqa: E731
+
+        def number(value: float) -> Node:
+            return scope.constant(dtype.type(value))
+
+        def op(name: str, *args: Node) -> Node:
+            return scope.apply(name, args, dtype)
+
         power = op(exp, op("neg", op("abs", op("sub", x, y))))
         small = op("mul", op(log1p, power), number(scale))
         greater = scope.apply("max", (x, y), dtype, {"tie": "half"})
