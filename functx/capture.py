@@ -1,11 +1,9 @@
 """Arrays of the surrounding program that meet a tracer (law 6).
 
-Such an array is read by reference at every call, so that later in-place writes to it are seen. While tracing it is copied when met; at
-the end :func:`by_reference` decides: an array whose bytes changed meanwhile (a scratch buffer), or whose memory nobody but the trace
-holds (a
+Such an array is read by reference at every call, so that later in-place writes to it are seen. While tracing it is copied when met; at the
+end :func:`by_reference` decides: an array whose bytes changed meanwhile (a scratch buffer), or whose memory nobody but the trace holds (a
 temporary), becomes a constant with the contents it had when it was met. A cache entry holds the others weakly (:class:`Reference`): when
-the
-program has let go of an array, having put another in its place, the entry no longer holds.
+the program has let go of an array, having put another in its place, the entry no longer holds.
 """
 
 from __future__ import annotations

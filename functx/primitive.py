@@ -26,9 +26,8 @@ class Primitive:
       impl(*arrays, **params): the reference implementation in NumPy.
       type_rule(*avals, **params): the type, or tuple of types, of the results.
       partials: per operand None (no derivative), a number, or ``f(b, out, *ins, **params)``.
-      transpose: ``{operand: f(b, ct, *ins, **params)}``, or ``f(b, ct, operand, *ins, **params)`` for any number of operands. Only the
-      types
-        of the operands it is asked for may be used, they being linear.
+      transpose: ``{operand: f(b, ct, *ins, **params)}``, or ``f(b, ct, operand, *ins, **params)`` for any number of operands. The operands
+        it is asked for are linear: only their types may be used.
       jvp(b, outs, ins, tangents, **params): tangents of the results (None: zero).
       joint_jvp(b, ins, tangents, **params): results and their tangents at once; higher-order primitives only.
       vjp(b, ins, active, **params): results and a pull-back ``pull(b, cts) -> cts of ins``; higher-order primitives only.

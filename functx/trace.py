@@ -1,8 +1,7 @@
 """Staging: the trace that records equations, and the tracer, a handle that stands for an array inside it.
 
-There is one kind of trace. Transforms run a function on tracers once and then work on the graph. A tracer is a handle with a current
-value (an
-atom of its trace's graph); a view knows its base and the operation that reads it, so a write through any of them is seen by all
+There is one kind of trace. Transforms run a function on tracers once and then work on the graph. A tracer is a handle with a current value
+(an atom of its trace's graph); a view knows its base and the operation that reads it, so a write through any of them is seen by all
 (:mod:`functx.mutation` does the writing). This module knows neither NumPy functions nor transforms: those are installed into Tracer by
 functx.numpy, and passed in, respectively.
 """

@@ -1,6 +1,5 @@
-"""Rewrites that are exact for every value, NaN, infinity and signed zero included (but for the sign of a zero that mul_zero makes, which
-no rule
-fixes). What is not exact does not belong here.
+"""Rewrites that are exact for every value, NaN, infinity and signed zero included (but for the sign of a zero that mul_zero makes, which no
+rule fixes). What is not exact does not belong here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Between a transformed function and its caller: evaluate a graph or inline it, write mutated arguments back, and build the results.
 
 Called inside an enclosing trace, values are atoms of that trace and results its tracers; outside, they are arrays, and every result owns
-its memory
-unless NumPy would have returned an argument or a view.
+its memory unless NumPy would have returned an argument or a view.
 """
 
 from __future__ import annotations

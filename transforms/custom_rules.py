@@ -1,8 +1,7 @@
 """custom_jvp and custom_vjp: functions with derivative rules of their own.
 
 Rules are traced when the function is called inside a trace, once per types where nothing stands in the way, and kept as graphs in the
-parameters of
-one equation. A call of the same rule with the same types inside its own rule is recorded as an equation whose rule is SELF.
+parameters of one equation. A call of the same rule with the same types inside its own rule is recorded as an equation whose rule is SELF.
 """
 
 from __future__ import annotations
@@ -138,8 +137,7 @@ class custom_jvp(_CustomRule):  # noqa: N801 - a function in all but implementat
     """A function with a forward-mode rule: ``@custom_jvp``, then ``@f.defjvp``.
 
     The rule ``jvp(primals, tangents) -> (out, out_tangent)`` must be linear in the tangents; reverse mode follows by transposing it.
-    Tangents of
-    integer arguments are None.
+    Tangents of integer arguments are None.
 
     >>> import numpy as np
     >>> import functx as fx
@@ -189,8 +187,7 @@ class custom_vjp(_CustomRule):  # noqa: N801
     """A function with a reverse-mode rule: ``@custom_vjp``, then ``f.defvjp(fwd, bwd)``.
 
     ``fwd(*args) -> (out, residuals)`` and ``bwd(residuals, ct) -> cotangents``, a tuple with one entry per argument (None: zero). Forward
-    mode
-    follows by transposing ``bwd``, which must then be linear in ``ct``.
+    mode follows by transposing ``bwd``, which must then be linear in ``ct``.
 
     >>> import numpy as np
     >>> import functx as fx

@@ -30,9 +30,8 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
 
     Returns:
       A function with f's arguments that returns ``(value, gradient)``, or ``((value, aux), gradient)``. A gradient has the structure,
-      shapes,
-      dtypes and kinds of its argument; integer leaves have None, Python ints count as floats. Arguments that f changes in place are changed
-      as in a plain call, once, and the derivative is taken at the values before the call.
+      shapes, dtypes and kinds of its argument; integer leaves have None, Python ints count as floats. Arguments that f changes in place are
+      changed as in a plain call, once, and the derivative is taken at the values before the call.
 
     Raises:
       NonScalarLossError: the result is not a real scalar.

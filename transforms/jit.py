@@ -313,10 +313,8 @@ def jit(
     """Compile ``f`` to native code, once per structure, shapes and dtypes of its arguments.
 
     The compiled function does what f does: results, dtypes, containers, in-place changes of arguments, and errors. Arrays that f closes
-    over are
-    read at every call. Python scalars are arguments like arrays; one whose value f looks at (``if n > 3``, ``range(n)``) becomes part of
-    the key.
-    May be used as a decorator, with options too, and on methods (``self`` must then be a registered container or static).
+    over are read at every call. Python scalars are arguments like arrays; one whose value f looks at (``if n > 3``, ``range(n)``) becomes
+    part of the key. May be used as a decorator, with options too, and on methods (``self`` must then be a registered container or static).
 
     Args:
       static_argnums, static_argnames: arguments passed to f as they are; they must be hashable and are part of the key.

@@ -33,8 +33,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     Returns:
       ``(out, pull)`` (with ``has_aux``: ``(out, pull, aux)``). ``pull(ct)`` takes cotangents in the structure of ``out`` and returns a
-      tuple of
-      cotangents, one per primal. It may be called any number of times and never writes to an argument.
+      tuple of cotangents, one per primal. It may be called any number of times and never writes to an argument.
 
     Raises:
       StructureError: a cotangent that does not fit the results.

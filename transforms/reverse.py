@@ -1,8 +1,7 @@
 """Reverse mode: one pass over a graph that emits its equations, and another back over them that emits cotangents.
 
 :func:`pullback` writes into a given builder. In linear mode the equations that depend on the active inputs are not emitted at all: what
-comes back
-is the transpose of a linear graph.
+comes back is the transpose of a linear graph.
 """
 
 from __future__ import annotations

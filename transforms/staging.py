@@ -1,8 +1,7 @@
 """Run a function once on tracers and keep what came out: a pure graph, and how results and writes go back to the caller.
 
 All transforms go through :func:`stage`. Where they were called decides what happens to their graph (:mod:`functx.transforms.boundary`):
-inside an
-enclosing trace it is inlined there, outside it is evaluated.
+inside an enclosing trace it is inlined there, outside it is evaluated.
 """
 
 from __future__ import annotations

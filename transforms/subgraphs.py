@@ -43,9 +43,8 @@ def stage_subgraph(
 ) -> SubGraph:
     """Stage ``f`` for arguments that are lifted into the enclosing trace.
 
-    ``share``: one input for a handle that is passed twice, so that a write through one is seen through the other. ``rule``: the custom
-    rule that
-    is being traced.
+    ``share``: one input for a handle that is passed twice, so that a write through one is seen through the other. ``rule``: the custom rule
+    that is being traced.
     """
     arguments = flatten_arguments(f, args, kwargs)
     leaves = lift_leaves(arguments.leaves, parent)

@@ -31,8 +31,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     Args:
       f: a function of single examples.
       in_axes: the batch axis of each positional argument: an int, None (shared by all examples), or a tuple with one entry per argument,
-      each an
-        int, None or a container prefix of the argument; or a dict by parameter name. Keyword arguments are mapped along axis 0.
+        each an int, None or a container prefix of the argument; or a dict by parameter name. Keyword arguments are mapped along axis 0.
       out_axes: where the batch axis goes in the results: an int or a container prefix of them.
 
     Returns:

@@ -1,9 +1,8 @@
 """Reading and writing by index, with NumPy's rules: basic indices give views, advanced ones copies.
 
-An index is worked out in two steps. :func:`parse` turns what the user wrote into one frozen :class:`Index` (a region, advanced index
-arrays with
-their axes, new axes); :func:`getitem` and :func:`setitem` then emit it. Integers known while tracing are checked then, traced ones by the
-compiled code.
+An index is worked out in two steps. :func:`parse` turns what the user wrote into one frozen :class:`Index` (a region, advanced index arrays
+with their axes, new axes); :func:`getitem` and :func:`setitem` then emit it. Integers known while tracing are checked then, traced ones by
+the compiled code.
 """
 
 from __future__ import annotations

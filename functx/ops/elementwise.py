@@ -1,9 +1,8 @@
 """Elementwise primitives: one paragraph each. Operands have one shape and one dtype; functx.numpy broadcasts and converts before.
 
 Partials follow the kink table (abs'(0) = 0, sign' = 0, ties of max and min by their ``tie`` parameter). The reverse and forward passes
-multiply
-cotangents and tangents with partials by ``mul_zero``, so that an infinite partial in a branch that was not selected does no harm; partials
-that are products use it inside too.
+multiply cotangents and tangents with partials by ``mul_zero``, so that an infinite partial in a branch that was not selected does no harm;
+partials that are products use it inside too.
 """
 
 from __future__ import annotations

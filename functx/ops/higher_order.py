@@ -216,8 +216,7 @@ custom_jvp = _higher_order("custom_jvp", joint_jvp=_custom_jvp_rule, vjp=_custom
 
 def _custom_vjp_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph, fwd: Graph, bwd: Graph, **params: Any) -> Any:
     """``fwd`` takes the operands and gives results and residuals; ``bwd`` takes captures, residuals and cotangents, and gives the
-    cotangents
-    of the arguments in ``positions``."""
+    cotangents of the arguments in ``positions``."""
     _check_captures(params["rule"], active, params["captures"])
     _needs_graphs(params["rule"], fwd)
     whole = {"graph": graph, "fwd": fwd, "bwd": bwd, **params}

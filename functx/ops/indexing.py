@@ -1,9 +1,8 @@
 """Gather and scatter by integer arrays, in NumPy's terms.
 
 ``indices`` are int64 arrays of one shape I; index k selects along operand axis ``axes[k]`` and counts from the end when negative. The
-selected
-dimensions come first: ``gather`` has shape I + (the other axes of x), and so have the updates of a scatter. An index out of range raises
-IndexError on every CPU backend. Of several writes to one place, the last one wins.
+selected dimensions come first: ``gather`` has shape I + (the other axes of x), and so have the updates of a scatter. An index out of range
+raises IndexError on every CPU backend. Of several writes to one place, the last one wins.
 """
 
 from __future__ import annotations
