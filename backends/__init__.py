@@ -1,6 +1,11 @@
 """Graph -> executable. Importing this package registers the backends; each is loaded when it is first asked for."""
 
-from functx.backend import Backend, register_backend
+import time
+
+from functx import config
+from functx.backend import Backend, get_backend, register_backend
+
+IMPORTED = time.time()  # sources edited later are not what runs: functx imports this package first
 
 
 def _cpp() -> Backend:
@@ -13,6 +18,18 @@ def _reference() -> Backend:
     from functx.backends.reference import ReferenceBackend
 
     return ReferenceBackend()
+
+
+def clear_cache() -> None:
+    """Remove all compiled code from the disk cache and from the memory of this process; what jitted functions hold stays with them.
+
+    >>> clear_cache()
+    """
+    from functx.backends.cpp.disk_cache import open_cache
+
+    get_backend("cpp").clear()  # type: ignore[attr-defined]
+    if cache := open_cache(config.current()):
+        cache.clear()
 
 
 register_backend("cpp", _cpp)

@@ -2,16 +2,22 @@
 
 import functx.backends
 import functx.ops
-import functx.pretty  # noqa: F401 - it gives graphs their text
-from functx import config, errors, lax, nn, numpy
+import functx.pretty
+import functx.scipy.special  # noqa: F401 - the imports before: they register what graphs are made of and how they print
+from functx import config, errors, lax, nn, numpy, scipy
 from functx import trees as tree
+from functx.backends import clear_cache
+from functx.collectives import axis_index, axis_size, pmax, pmean, pmin, psum
+from functx.config import disable_jit
 from functx.ir import Graph
 from functx.lax import stop_gradient
 from functx.shapes import Dim
 from functx.transforms.custom_rules import custom_jvp, custom_vjp
 from functx.transforms.gradients import grad, joint_graph, value_and_grad
 from functx.transforms.inspection import ShapeDtypeStruct, eval_shape, make_ir
+from functx.transforms.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
 from functx.transforms.jit import CacheInfo, jit
+from functx.transforms.linearization import linear_transpose, linearize
 from functx.transforms.pullbacks import jvp, vjp
 from functx.transforms.remat import checkpoint
 from functx.transforms.vectorize import vmap
@@ -19,6 +25,8 @@ from functx.transforms.vectorize import vmap
 __version__ = "0.1.0"
 
 __all__ = [
-    "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "checkpoint", "config", "custom_jvp", "custom_vjp", "errors", "eval_shape", "grad",
-    "jit", "joint_graph", "jvp", "lax", "make_ir", "nn", "numpy", "stop_gradient", "tree", "value_and_grad", "vjp", "vmap",
+    "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "axis_index", "axis_size", "checkpoint", "clear_cache", "config", "custom_jvp",
+    "custom_vjp", "disable_jit", "errors", "eval_shape", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph",
+    "jvp", "lax", "linear_transpose", "linearize", "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "psum", "scipy", "stop_gradient",
+    "tree", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip

@@ -34,6 +34,9 @@ class Config:
     parallel_threshold: int = _option(
         "FUNCTX_PARALLEL_THRESHOLD", 32768, int, "elements above which a kernel runs on several threads (measured: docs/measurements.md)"
     )
+    disk_cache: bool = _option("FUNCTX_DISK_CACHE", True, _flag, "keep compiled code on disk, for the next process")
+    cache_dir: str = _option("FUNCTX_CACHE_DIR", "", str, "directory of that code; empty: $XDG_CACHE_HOME/functx, then ~/.cache/functx")
+    cache_limit: int = _option("FUNCTX_CACHE_LIMIT", 1 << 30, int, "bytes that all of it may take; the least recently used code makes room")
     full_traceback: bool = _option("FUNCTX_FULL_TRACEBACK", False, _flag, "keep functx's own frames in tracebacks")
     disable_jit: bool = _option("FUNCTX_DISABLE_JIT", False, _flag, "run jitted functions as plain Python")
 
@@ -81,6 +84,24 @@ def options(**changes: Any) -> Iterator[Config]:
         yield config
     finally:
         _current.reset(token)
+
+
+@contextlib.contextmanager
+def disable_jit(disable: bool = True) -> Iterator[None]:
+    """Run jitted functions as plain Python inside a ``with`` block, on NumPy arrays: to step through them in a debugger.
+
+    Inside grad, vmap and the others a jitted function is then as if jit were not there. FUNCTX_DISABLE_JIT=1 does it everywhere.
+
+    >>> import functx as fx
+    >>> f = fx.jit(lambda x: x + 1 if x > 0 else x)
+    >>> with fx.disable_jit():
+    ...     f(2.0)
+    3.0
+    >>> f.cache_info().traces
+    0
+    """
+    with options(disable_jit=disable):
+        yield
 
 
 def describe() -> str:

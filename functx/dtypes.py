@@ -31,7 +31,7 @@ _SHORT = {
 _DTYPES = {short: dtype for dtype, short in _SHORT.items()}
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-BOOL, INT32, INT64 = np.dtype(bool), np.dtype(np.int32), np.dtype(np.int64)
+BOOL, INT32, INT64, UINT8 = np.dtype(bool), np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.uint8)
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 # The dtype by which a weak Python scalar travels through a graph.
@@ -57,6 +57,11 @@ def is_supported(dtype: np.dtype) -> bool:
 def is_inexact(dtype: np.dtype) -> bool:
     """Floating or complex: the dtypes that have derivatives."""
     return dtype.kind in "fc" or dtype == _BFLOAT16
+
+
+def is_complex(dtype: np.dtype) -> bool:
+    """Whether values have an imaginary part."""
+    return dtype.kind == "c"
 
 
 def python_type(dtype: np.dtype) -> type:

@@ -58,6 +58,18 @@ class AxesError(FunctxError, ValueError):
     """in_axes or out_axes do not fit the arguments or results."""
 
 
+class UnboundAxisError(FunctxError, NameError):
+    """A collective names an axis that no enclosing vmap binds."""
+
+
+class ComplexDerivativeError(FunctxError, TypeError):
+    """A Jacobian of complex values was asked for in a form that does not exist."""
+
+
+class UnknownOptionError(FunctxError, TypeError):
+    """A transform was given a keyword that it does not have."""
+
+
 class StaticArgumentError(FunctxError, TypeError):
     """An argument is neither an array, a number nor a static value, or a static value cannot be hashed."""
 
@@ -88,6 +100,14 @@ class IntegerOverflowError(FunctxError, OverflowError):
 
 class GraphError(FunctxError, AssertionError):
     """A graph is malformed: a bug in functx or in a third-party primitive or pass."""
+
+
+class CallbackError(FunctxError, TypeError):
+    """A callback returned something else than was declared."""
+
+
+class MissingDependencyError(FunctxError, ImportError):
+    """A package that functx does not depend on is needed after all, and not installed."""
 
 
 class CompilerError(FunctxError, RuntimeError):

@@ -37,12 +37,14 @@ def eval_graph(graph: Graph, args: Sequence[Any], known: Mapping[Var, Any] | Non
 
 
 def eval_eqn(eqn: Eqn, env: Mapping[Var, Any]) -> Sequence[Any]:
-    """Run one equation. Errors gain the user's line."""
+    """Run one equation. Errors of what it checks gain the user's line; others, those of a callback, come out as they are."""
     arrays = [value_of(env, atom) for atom in eqn.inputs]
     try:
         with np.errstate(all="ignore"):
             return eqn.primitive.evaluate(arrays, eqn.params)
     except (IndexError, OverflowError) as error:
+        if eqn.primitive.checks(eqn.inputs, **eqn.params) is None:
+            raise
         raise located(error, eqn) from None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from functx.dtypes import Kind
 from functx.ir import AbstractArray, Atom
-from functx.ops import elementwise, indexing, movement
+from functx.ops import elementwise, indexing, movement, parts
 from functx.primitive import Emitter, Primitive
 from functx.source import user_source
 from functx.trace import Tracer, ViewOp
@@ -24,6 +24,8 @@ WRITE_THROUGH: dict[Primitive, Callable[[Emitter, Atom, Atom, ViewOp], Atom]] = 
     movement.reshape: lambda b, old, new, op: b.reshape(new, shape=old.aval.shape),
     movement.transpose: lambda b, old, new, op: b.transpose(new, perm=invert_permutation(op.params["perm"])),
     indexing.gather: lambda b, old, new, op: b.scatter_set(old, new, *op.operands, axes=op.params["axes"]),
+    parts.real: lambda b, old, new, op: b.complex(new, b.imag(old)),
+    parts.imag: lambda b, old, new, op: b.complex(b.real(old), new),
     elementwise.stop_gradient: lambda b, old, new, op: new,
 }
 

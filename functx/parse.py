@@ -21,7 +21,7 @@ _KINDS = {"~": Kind.PYTHON, "'": Kind.SCALAR, "": Kind.ARRAY}
 
 _SKIP = re.compile(r"(\s|#[^\n]*)*")
 _DECLARATION = re.compile(r"([a-z]+):(\w+)\[([^\]]*)\]([~']?)")
-_LITERAL = re.compile(r"(-?(?:\d[\w.+-]*|inf|nan)|True|False):(\w+)(?!\w|\[)")
+_LITERAL = re.compile(r"(-?(?:\d[\w.+-]*|(?:inf|nan)j?)|\([\w.+-]*j\)|True|False):(\w+)(?!\w|\[)")
 _NAME = re.compile(r"[a-z]+(?![\w:])")
 _PRIMITIVE = re.compile(r"[a-z]\w*")
 _KEY = re.compile(r"(\w+)=")
@@ -211,4 +211,6 @@ def _split_dimensions(shape: str) -> list[str]:
 
 
 def _number(text: str) -> Any:
+    if text.strip("()").endswith("j"):
+        return complex(text)
     return float(text) if text.lstrip("-") in ("inf", "nan") else ast.literal_eval(text)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functx.dtypes import is_complex
 from functx.errors import MissingRuleError
 from functx.ir import AbstractArray, Atom, GraphBuilder, Literal
 
@@ -25,10 +26,12 @@ class Primitive:
     Rules (``b`` is an :class:`Emitter`; ``ins`` and ``outs`` are atoms):
       impl(*arrays, **params): the reference implementation in NumPy.
       type_rule(*avals, **params): the type, or tuple of types, of the results.
-      partials: per operand None (no derivative), a number, or ``f(b, out, *ins, **params)``.
+      partials: per operand None (no derivative), a number, or ``f(b, out, *ins, **params)``, which may return None too. Where a function
+        of complex numbers is not holomorphic, it gives the pair of the derivatives with respect to z and to its conjugate.
       transpose: ``{operand: f(b, ct, *ins, **params)}``, or ``f(b, ct, operand, *ins, **params)`` for any number of operands. The operands
         it is asked for are linear: only their types may be used.
-      jvp(b, outs, ins, tangents, **params): tangents of the results (None: zero).
+      jvp(b, outs, ins, tangents, **params): tangents of the results (None: zero). Beside a transpose: where it is linear in some operands
+        only.
       joint_jvp(b, ins, tangents, **params): results and their tangents at once; higher-order primitives only.
       vjp(b, ins, active, **params): results and a pull-back ``pull(b, cts) -> cts of ins``; higher-order primitives only.
       batch(b, ins, batched, size, **params): results and which of them are batched. Batch axes are always axis 0.
@@ -104,6 +107,11 @@ class Primitive:
 
     def __repr__(self) -> str:
         return self.name
+
+
+def conjugate(b: Emitter, x: Atom) -> Atom:
+    """The complex conjugate, which is x itself where x is real."""
+    return b.conj(x) if is_complex(x.aval.dtype) else x
 
 
 class Emitter(GraphBuilder):

@@ -85,8 +85,6 @@ class Tracer:
     __slots__ = ("__weakref__", "_atom", "_shadow", "aval", "generation", "parent", "root", "seen", "stage", "view_op")
 
     def __init__(self, trace: Trace, atom: Atom, aval: AbstractArray, shadow: Any = None):
-        if aval.dtype.kind == "c":
-            raise UnsupportedError("complex values are not traced", where=where(), fix="keep real and imaginary parts in two real arrays")
         self.stage, self._atom, self.aval, self._shadow = trace, atom, aval, shadow
         self.parent: Tracer | None = None
         self.view_op: ViewOp | None = None
@@ -203,6 +201,7 @@ class Trace:
         self.layout_used: set[int] = set()  # ids of input handles (tracers hash by value)
         self.demanded = False  # whether a value was looked at: the graph then holds for that value only
         self.rule: Any = None  # the custom rule that is being traced here, if one is
+        self.axes: dict[Any, tuple[Tracer, Any]] = {}  # of vmap: by name the position along the axis, and its size
         self.depends: dict[Var, bool] = {}  # on a differentiated input; equations are only ever added, so answers last
         self._producer: dict[Var, int] = {}
         self._indexed = 0

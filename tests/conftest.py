@@ -1,4 +1,8 @@
-"""Options and hypothesis profiles shared by all tests."""
+"""Options and hypothesis profiles shared by all tests, and their own cache of compiled code."""
+
+import os
+import shutil
+import tempfile
 
 import pytest
 from hypothesis import settings
@@ -16,3 +20,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("long" if config.getoption("--long") else "ci")
+    if not hasattr(config, "workerinput"):  # one cache for all workers of this run, and none that a user has
+        os.environ["FUNCTX_CACHE_DIR"] = folder = tempfile.mkdtemp(prefix="functx-cache-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -53,7 +53,8 @@ def assert_same(got, expected, *, rtol=0.0, atol=0.0, what="") -> None:
     else:
         assert got.dtype == expected.dtype, f"{what}: dtype {got.dtype}, expected {expected.dtype}"
         assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
-    np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=rtol, atol=atol, equal_nan=True, err_msg=what)
+    got, expected = (np.asarray(v) if np.asarray(v).dtype.kind in "biufc" else np.asarray(v, float) for v in (got, expected))
+    np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol, equal_nan=True, err_msg=what)
 
 
 def assert_same_error(got, expected, what="") -> None:

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from functx import dtypes
+from functx.dtypes import is_inexact
 from functx.ir import AbstractArray, GraphBuilder, Input, Output, Var
+from functx.ops.callback import HostFunction
 from functx.primitive import PRIMITIVES
 from functx.trace import current_trace
 
-F8, I8, BOOL = dtypes.FLOAT64, dtypes.INT64, dtypes.BOOL
+F8, I8, BOOL, C16 = dtypes.FLOAT64, dtypes.INT64, dtypes.BOOL, np.dtype(complex)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,9 +41,10 @@ class PrimitiveSample:
         rng, out = np.random.default_rng(seed), []
         for i, (shape, dtype, *bounds) in enumerate(self.operands(n)):
             low, high = bounds or (0.3, 1.9)
-            if dtype.kind == "f":
+            if is_inexact(dtype):
                 size = int(np.prod(shape, dtype=int))
-                out.append((rng.permutation(np.linspace(low, high, size + 2)[1:-1]) + 0.013 * i).reshape(shape).astype(dtype))
+                values = (rng.permutation(np.linspace(low, high, size + 2)[1:-1]) + 0.013 * i).reshape(shape)
+                out.append((values + 1j * rng.uniform(low, high, shape) if dtype.kind == "c" else values).astype(dtype))
             else:
                 out.append(rng.integers(low if bounds else 0, high if bounds else 2, shape).astype(dtype))
         return out
@@ -65,7 +68,25 @@ def _elementwise() -> list[PrimitiveSample]:
     one, two = (lambda n: [((n, 3), F8)]), (lambda n: [((n, 3), F8), ((n, 3), F8)])
     truths, integers = (lambda n: [((n, 3), BOOL)] * 2), (lambda n: [((n, 3), I8, -4, 9)] * 2)
     smooth = [
-        *("neg", "abs", "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "atan", "sinh", "cosh"),
+        *(
+            "neg",
+            "abs",
+            "sqrt",
+            "sqrt_zero",
+            "cbrt",
+            "exp",
+            "exp2",
+            "expm1",
+            "log",
+            "log2",
+            "log10",
+            "log1p",
+            "sin",
+            "cos",
+            "atan",
+            "sinh",
+            "cosh",
+        ),
         *("tanh", "asinh", "logistic"),
     ]
     rows = [PrimitiveSample(name, one, smooth=(0,)) for name in smooth]
@@ -96,6 +117,28 @@ def _elementwise() -> list[PrimitiveSample]:
         PrimitiveSample("convert", lambda n: [((n, 2), F8)], lambda n: {"dtype": F8, "checked": False}, (0,)),
         PrimitiveSample("convert", lambda n: [((n, 2), F8)], lambda n: {"dtype": dtypes.INT32, "checked": False}),
         PrimitiveSample("convert", lambda n: [((n, 2), I8, 0, 100)], lambda n: {"dtype": np.dtype(np.uint8), "checked": True}),
+    ]
+    return rows
+
+
+def _parts() -> list[PrimitiveSample]:
+    """Complex numbers, and the parts of floats."""
+    real, whole = (lambda n: [((n, 3), F8)]), (lambda n: [((n, 3), C16)])
+    rows = [PrimitiveSample(name, whole, smooth=(0,)) for name in ("real", "imag", "conj", "abs", "sign", "exp", "sqrt", "asinh")]
+    rows += [PrimitiveSample(name, lambda n: [((n, 3), C16)] * 2, smooth=(0, 1)) for name in ("mul", "div", "pow")]
+    rows += [
+        PrimitiveSample("complex", lambda n: [((n, 3), F8)] * 2, smooth=(0, 1)),
+        PrimitiveSample("convert", real, lambda n: {"dtype": C16, "checked": False}, (0,)),
+        PrimitiveSample("convert", whole, lambda n: {"dtype": F8, "checked": False}, (0,)),
+        PrimitiveSample("mantissa", lambda n: [((n, 3), F8, 1.1, 1.9)], smooth=(0,)),
+        PrimitiveSample("exponent", real),
+        PrimitiveSample("ldexp", lambda n: [((n, 3), F8), ((n, 3), dtypes.INT32, -5, 9)], smooth=(0,)),
+        PrimitiveSample("nextafter", lambda n: [((n, 3), F8)] * 2),
+        PrimitiveSample("gcd", lambda n: [((n, 3), I8, -9, 20)] * 2),
+        PrimitiveSample("population_count", lambda n: [((n, 3), I8, -9, 20)]),
+        PrimitiveSample(
+            "dot_general", lambda n: [((n, 4), C16), ((4, 3), C16)], lambda n: {"contract": ((1,), (0,)), "batch": ((), ())}, (0, 1)
+        ),
     ]
     return rows
 
@@ -149,8 +192,78 @@ def _indexing() -> list[PrimitiveSample]:
     rows = []
     for reading, writing, axes in cases:
         rows.append(PrimitiveSample("gather", reading, lambda n, a=axes: {"axes": a}, (0,)))
-        rows += [PrimitiveSample(name, writing, lambda n, a=axes: {"axes": a}, (0, 1)) for name in ("scatter_add", "scatter_set")]
+        writes = ("add", "set", "mul", "min", "max")
+        rows += [PrimitiveSample(f"scatter_{name}", writing, lambda n, a=axes: {"axes": a}, (0, 1)) for name in writes]
+    rows.append(PrimitiveSample("scatter_mul", lambda n: [((4, n), C16), ((3, n), C16), index], lambda n: {"axes": (0,)}, (0, 1)))
+    start = ((), I8, -1, 4)
+    rows += [
+        PrimitiveSample("dynamic_slice", lambda n: [((n, 4), F8), start, start], lambda n: {"sizes": (2, 3)}, (0,)),
+        PrimitiveSample("dynamic_slice", lambda n: [((4, n), F8), start, start], lambda n: {"sizes": (3, n)}, (0,)),
+        PrimitiveSample("dynamic_update_slice", lambda n: [((n, 4), F8), ((2, 3), F8), start, start], smooth=(0, 1)),
+    ]
     return rows
+
+
+def _cumulative() -> list[PrimitiveSample]:
+    names, numbers = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), ("cumsum", "cumprod", "cummax", "cummin")
+    ways = [(axis, reverse) for axis in (0, 1, 2) for reverse in (False, True)]
+    rows = [
+        PrimitiveSample(name, lambda n: [((2, n, 3), F8)], lambda n, w=way: {"axis": w[0], "reverse": w[1]}, (0,))
+        for name in names
+        for way in ways
+    ]
+    rows += [PrimitiveSample(name, lambda n: [((n,), I8, -3, 4)], lambda n: {"axis": 0, "reverse": True}) for name in numbers]
+    rows += [
+        PrimitiveSample(name, lambda n: [((n, 2), C16)], lambda n: {"axis": 0, "reverse": True}, (0,)) for name in ("cumsum", "cumprod")
+    ]
+    rows += [
+        PrimitiveSample(
+            "linear_recurrence", lambda n, d=dtype: [((2, n, 3), d)] * 2, lambda n, w=way: {"axis": w[0], "reverse": w[1]}, (0, 1)
+        )
+        for way in ways
+        for dtype in (F8, C16)
+    ]
+    rows += [
+        PrimitiveSample("reduce_prod", lambda n: [((2, n, 3), F8)], lambda n, a=a: {"axes": a}, (0,)) for a in ((1,), (0, 2), (0, 1, 2))
+    ]
+    return [*rows, PrimitiveSample("reduce_prod", lambda n: [((n, 3), C16)], lambda n: {"axes": (0,)}, (0,))]
+
+
+def _sorting() -> list[PrimitiveSample]:
+    return [
+        PrimitiveSample("sort", lambda n: [((2, n, 3), F8)], lambda n: {"axis": 1, "num_keys": 1}, (0,)),
+        PrimitiveSample("sort", lambda n: [((n, 4), C16)], lambda n: {"axis": 0, "num_keys": 1}, (0,)),
+        PrimitiveSample("sort", lambda n: [((n, 4), F8), ((n, 4), F8)], lambda n: {"axis": 1, "num_keys": 1}, (0, 1)),
+        PrimitiveSample("sort", lambda n: [((n,), I8, 0, 2), ((n,), I8, 0, 2), ((n,), F8)], lambda n: {"axis": 0, "num_keys": 2}),
+        PrimitiveSample("top_k", lambda n: [((n, 4), F8)], lambda n: {"k": 3}, (0,)),
+        PrimitiveSample("top_k", lambda n: [((2, n), I8, 0, 3)], lambda n: {"k": 2}),
+    ]
+
+
+def _special() -> list[PrimitiveSample]:
+    one, two = (lambda n: [((n, 3), F8, -1.3, 1.6)]), (lambda n: [((n, 3), F8, 0.4, 2.9)] * 2)
+    rows = [PrimitiveSample(name, one, smooth=(0,)) for name in ("erf", "erfc", "erfcx", "log_ndtr")]
+    rows += [PrimitiveSample(name, lambda n: two(n)[:1], smooth=(0,)) for name in ("rsqrt", "lgamma", "gamma")]
+    rows += [PrimitiveSample(name, two, smooth=(0, 1)) for name in ("beta", "betaln", "rel_entr", "kl_div")]
+    rows += [PrimitiveSample(name, lambda n: [((n, 2), C16)], smooth=(0,)) for name in ("erf", "erfc", "erfcx", "log_ndtr", "rsqrt")]
+    rows += [
+        PrimitiveSample("erf_inv", lambda n: [((n, 3), F8, -0.8, 0.7)], smooth=(0,)),
+        PrimitiveSample("ndtri", lambda n: [((n, 3), F8, 0.1, 0.9)], smooth=(0,)),
+        *(PrimitiveSample("polygamma", lambda n: two(n)[:1], lambda n, k=k: {"n": k}, (0,)) for k in (0, 1, 3)),
+    ]
+    return rows
+
+
+def _callbacks() -> list[PrimitiveSample]:
+    pair = HostFunction(np.add, lambda x, y: (np.cumsum(x + y, -1), (x * y).astype(np.float32)))
+    return [
+        PrimitiveSample(
+            "callback",
+            lambda n: [((n, 3), F8)] * 2,
+            lambda n, v=vectorized: {"function": pair, "avals": (((n, 3), F8), ((n, 3), dtypes.FLOAT32)), "vectorized": v, "lanes": ()},
+        )
+        for vectorized in (False, True)
+    ]
 
 
 def _body(n: Any, *, tangents: bool = False, cotangent: bool = False) -> Any:
@@ -194,4 +307,15 @@ def _higher_order() -> list[PrimitiveSample]:
     ]
 
 
-PRIMITIVE_SAMPLES = [*_elementwise(), *_movement(), *_contracting(), *_indexing(), *_higher_order()]
+PRIMITIVE_SAMPLES = [
+    *_elementwise(),
+    *_parts(),
+    *_movement(),
+    *_contracting(),
+    *_indexing(),
+    *_cumulative(),
+    *_sorting(),
+    *_special(),
+    *_callbacks(),
+    *_higher_order(),
+]

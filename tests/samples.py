@@ -4,61 +4,14 @@ A row's function takes the module that stands for NumPy (``numpy`` or ``functx.n
 from kinks and ties; :meth:`Sample.arguments` converts them to the other dtypes. The primitives' own rows are in tests/primitive_samples.py.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
-import functx as fx
-
-FLOATS = ("float32", "float64")
-DTYPES = ("bool", "int32", "int64", *FLOATS)
-
-
-def data(shape, seed=0, low=0.3, high=1.9) -> np.ndarray:
-    """Distinct float64 numbers in a shuffled order, none of them near another or near an integer or zero (with the default bounds)."""
-    size = int(np.prod(shape, dtype=int))
-    return np.random.default_rng(seed).permutation(np.linspace(low, high, size + 2)[1:-1]).reshape(shape) + 0.013 * (seed % 7)
-
-
-def cast(array: np.ndarray, dtype: str) -> Any:
-    """The argument in another dtype: integers -3..8 and zeros among them, or truth values. Index arrays stay as they are."""
-    if array.dtype.kind != "f":
-        return array
-    if dtype == "bool":
-        return np.asarray(array > 1)
-    return np.rint(array * 4).astype(dtype) if dtype.startswith("int") else array.astype(dtype)
-
-
-@dataclasses.dataclass(frozen=True)
-class Sample:
-    """One row.
-
-    Attributes:
-      name: as in NumPy: ``np.sum``, ``ndarray.sum``, ``nn.relu``; several rows may share it.
-      f: ``f(np, *args)``.
-      args: float64 arrays (cast to each dtype), and index arrays or other dtypes (left alone).
-      family: groups rows for the compiled checks.
-      smooth: whether derivatives are compared with differences: f is differentiable at the arguments.
-      own_module: only functx.numpy can trace it (constructors).
-      rtol: of float64 results between backends; float32 takes 1e-5.
-    """
-
-    name: str
-    f: Callable[..., Any]
-    args: tuple[np.ndarray, ...]
-    family: str
-    smooth: bool = True
-    own_module: bool = False
-    rtol: float = 1e-13
-
-    def arguments(self, dtype: str = "") -> tuple[Any, ...]:
-        """The arguments in a dtype; by default float64, or int64 where NumPy has no floats."""
-        integral = ("invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
-        default = "int64" if self.name[3:] in integral else "float64"
-        return tuple(cast(a, dtype or default) for a in self.args)
-
+import samples_lax
+import samples_reductions
+import samples_selection
+from sample import Sample, data
 
 _X, _Y, _ROW, _CUBE, _SQUARE = data((3, 4)), data((3, 4), 1), data((4,), 2), data((2, 3, 4), 3), data((4, 4), 4)
 _SIGNED = data((3, 4), 5, -1.7, 1.9)
@@ -71,19 +24,36 @@ def _ufuncs() -> list[Sample]:
     smooth_unary = [
         *("negative", "positive", "square", "reciprocal", "absolute", "fabs", "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2"),
         *("log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
-        *("deg2rad", "rad2deg", "radians", "degrees"),
+        *("deg2rad", "rad2deg", "radians", "degrees", "conjugate"),
     ]
-    flat_unary = ["sign", "logical_not", "invert", "isnan", "isfinite", "isinf", "floor", "ceil", "trunc", "rint", "signbit"]
+    flat_unary = [
+        "bitwise_count",
+        "spacing",
+        "sign",
+        "logical_not",
+        "invert",
+        "isnan",
+        "isfinite",
+        "isinf",
+        "floor",
+        "ceil",
+        "trunc",
+        "rint",
+        "signbit",
+    ]
     smooth_binary = [
         *("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "fmax", "fmin", "float_power", "arctan2", "hypot"),
         *("logaddexp", "logaddexp2"),
     ]
-    signed = ("negative", "absolute", "fabs", "sign", "tanh", "sin", "isnan", "cbrt", "expm1", "arctan", "sinh", "arcsinh", *flat_unary[6:])
+    signed = ("negative", "absolute", "fabs", "sign", "tanh", "sin", "isnan", "cbrt", "expm1", "arctan", "sinh", "arcsinh", *flat_unary[8:])
     flat_binary = [
         "floor_divide",
         "left_shift",
         "right_shift",
         "heaviside",
+        "nextafter",
+        "gcd",
+        "lcm",
         "equal",
         "not_equal",
         "less",
@@ -113,6 +83,9 @@ def _ufuncs() -> list[Sample]:
         Sample("np.fmod", lambda np, x, y: np.fmod(x, y), (_SIGNED, _DIVISOR), "ufunc"),
         Sample("np.divmod", lambda np, x, y: np.divmod(x, y)[0] * np.divmod(x, y)[1], (_SIGNED, _DIVISOR), "ufunc"),
         Sample("np.floor_divide", lambda np, x, y: x // y + 7 // x + 7 % x + divmod(x, y)[0], (_SIGNED, _DIVISOR), "ufunc", smooth=False),
+        Sample("np.modf", lambda np, x: np.modf(x)[0] * 2 - np.modf(x)[1], (_SIGNED,), "ufunc"),
+        Sample("np.frexp", lambda np, x: np.frexp(x)[0] * np.frexp(x)[1], (data((3, 4), 5, 2.1, 3.8),), "ufunc"),
+        Sample("np.ldexp", lambda np, x, i: np.ldexp(x[:, :3], i[:3]), (_SIGNED, _INDEX), "ufunc"),
         Sample("np.copysign", lambda np, x, y: np.copysign(x, y), (_SIGNED, _X[::-1] - 1), "ufunc"),
         Sample("np.heaviside", lambda np, x, y: np.heaviside(x * 0, y) * np.heaviside(x, 0.5), (_SIGNED, _X), "ufunc"),
         Sample("np.fmax", lambda np, x: np.fmax(x, 0.5) * np.fmin(1.5, x), (_X,), "ufunc"),
@@ -124,178 +97,6 @@ def _ufuncs() -> list[Sample]:
         Sample("np.add", lambda np, x: np.add(x, 1, dtype=np.float64) - np.multiply(x, x, dtype=np.float32), (_X,), "ufunc", smooth=False),
     ]
     return rows
-
-
-def _reductions() -> list[Sample]:
-    rows = []
-    for name in ["sum", "mean", "var", "std", "max", "min", "all", "any", "argmax", "argmin", "ptp", "count_nonzero", "amax", "amin"]:
-        smooth = name not in ("all", "any", "argmax", "argmin", "count_nonzero")
-        choices = [(None, False), (1, True), (-1, False)] + ([] if name.startswith("arg") else [((0, 2), True), ((), False)])
-        for axis, keepdims in choices:
-            call = lambda np, x, n=name, a=axis, k=keepdims: getattr(np, n)(x, axis=a, keepdims=k)  # noqa: E731
-            smooth_here = smooth and not (axis == () and name in ("std", "var", "ptp"))
-            rows.append(Sample(f"np.{name}", call, (_CUBE,), "reduction", smooth_here))
-        if name not in ("ptp", "count_nonzero", "amax", "amin"):
-            rows.append(Sample(f"ndarray.{name}", lambda np, x, n=name: getattr(x, n)(1), (_CUBE,), "reduction", smooth))
-    rows += [
-        Sample("np.var", lambda np, x: np.var(x, axis=1, ddof=1) + x.std(1, ddof=1), (_CUBE,), "reduction"),
-        Sample("np.sum", lambda np, x: np.sum(x, 0, dtype=np.float64) + np.add.reduce(x), (_CUBE,), "reduction"),
-        Sample("np.max", lambda np, x: np.maximum.reduce(x, axis=1) * np.minimum.reduce(x, axis=1), (_CUBE,), "reduction"),
-        Sample("np.all", lambda np, x: np.logical_and.reduce(x) | np.logical_or.reduce(x), (_CUBE,), "reduction", False),
-    ]
-    return rows
-
-
-def _manipulation() -> list[Sample]:
-    calls: dict[str, list[Callable[..., Any]]] = {
-        "np.copy": [lambda np, x: np.copy(x)],
-        "np.reshape": [lambda np, x: np.reshape(x, (4, -1)), lambda np, x: np.reshape(x, -1)],
-        "np.ravel": [lambda np, x: np.ravel(x)],
-        "np.transpose": [lambda np, x: np.transpose(x), lambda np, x: np.transpose(x, (1, 2, 0))],
-        "np.swapaxes": [lambda np, x: np.swapaxes(x, 0, -1)],
-        "np.moveaxis": [lambda np, x: np.moveaxis(x, 0, -1), lambda np, x: np.moveaxis(x, (0, 1), (-1, 0))],
-        "np.squeeze": [lambda np, x: np.squeeze(x[:, :1]), lambda np, x: np.squeeze(x[:, :1], axis=1)],
-        "np.expand_dims": [lambda np, x: np.expand_dims(x, 1), lambda np, x: np.expand_dims(x, (0, -1))],
-        "np.broadcast_to": [lambda np, x: np.broadcast_to(x[:, :1], (2, 2, 3, 4)) * 2],
-        "np.broadcast_arrays": [lambda np, x: np.broadcast_arrays(x, x[0, 0])[1] * x],
-        "np.flip": [lambda np, x: np.flip(x), lambda np, x: np.flip(x, 1)],
-        "np.roll": [lambda np, x: np.roll(x, 2), lambda np, x: np.roll(x, -1, 1), lambda np, x: np.roll(x, (1, 2), (0, 2))],
-        "np.tile": [lambda np, x: np.tile(x, 2), lambda np, x: np.tile(x, (2, 1, 1, 2))],
-        "np.repeat": [lambda np, x: np.repeat(x, 3), lambda np, x: np.repeat(x, 2, axis=1)],
-        "np.pad": [lambda np, x: np.pad(x, 1), lambda np, x: np.pad(x, ((0, 1), (2, 0), (0, 0)), constant_values=1)],
-        "np.split": [lambda np, x: np.split(x, 3, axis=1)[1], lambda np, x: np.split(x, [1, 3], axis=-1)[2]],
-        "np.atleast_1d": [lambda np, x: np.atleast_1d(x[0, 0, 0]), lambda np, x: np.atleast_1d(x, x[0])[1]],
-        "np.atleast_2d": [lambda np, x: np.atleast_2d(x[0, 0]), lambda np, x: np.atleast_2d(x[0, 0, 0])],
-        "np.concatenate": [lambda np, x: np.concatenate([x, x[:1]]), lambda np, x: np.concatenate([x, x], axis=None)],
-        "np.stack": [lambda np, x: np.stack([x[0], x[1]], axis=1), lambda np, x: np.stack(x)],
-        "np.vstack": [lambda np, x: np.vstack([x[0], x[1, :1]]), lambda np, x: np.vstack([x[0, 0], x[1, 0]])],
-        "np.hstack": [lambda np, x: np.hstack([x[0], x[1, :, :1]]), lambda np, x: np.hstack([x[0, 0], x[0, 1, :2]])],
-        "ndarray.swapaxes": [lambda np, x: x.swapaxes(0, 1)],
-        "ndarray.squeeze": [lambda np, x: x[:1].squeeze(0)],
-        "ndarray.ravel": [lambda np, x: x.ravel()],
-        "ndarray.repeat": [lambda np, x: x.repeat(2, 0)],
-        "ndarray.copy": [lambda np, x: x.copy()],
-        "ndarray.flatten": [lambda np, x: x.flatten()],
-        "ndarray.reshape": [lambda np, x: x.reshape(2, -1), lambda np, x: x.reshape((12, 2))],
-        "ndarray.transpose": [lambda np, x: x.transpose(), lambda np, x: x.transpose(2, 0, 1), lambda np, x: x.transpose((1, 0, 2)).T],
-        "ndarray.T": [lambda np, x: x.T, lambda np, x: x[0, 0, 0].T],
-    }
-    return [Sample(name, f, (_CUBE,), "manipulation") for name, fs in calls.items() for f in fs]
-
-
-def _selection() -> list[Sample]:
-    condition = _SIGNED > 0
-    rows = [
-        Sample("np.where", lambda np, x, y: np.where(condition, x, y), (_X, _Y), "selection"),
-        Sample("np.where", lambda np, x, y: np.where(x > y, x * y, 0), (_X, _ROW), "selection"),
-        Sample("np.where", lambda np, x: np.where(x, x, 1), (_X,), "selection"),
-        Sample("np.take", lambda np, x: np.take(x, [0, 2, 2], axis=1), (_X,), "selection"),
-        Sample("np.take", lambda np, x, i: np.take(x, i), (_X, _INDEX), "selection"),
-        Sample("ndarray.take", lambda np, x, i: x.take(i, 1), (_X, _INDEX), "selection"),
-        Sample("np.take_along_axis", lambda np, x, i: np.take_along_axis(x, i[:3, None], 1), (_X, _INDEX), "selection"),
-        Sample("np.take_along_axis", lambda np, x, i: np.take_along_axis(x, i, None), (_X, _INDEX), "selection"),
-        Sample("np.clip", lambda np, x: np.clip(x, 0.5, 1.5), (_X,), "selection"),
-        Sample("np.clip", lambda np, x, y: np.clip(x, None, y), (_X, _ROW), "selection"),
-        Sample("ndarray.clip", lambda np, x: x.clip(1), (_X,), "selection"),
-        Sample("np.isclose", lambda np, x, y: np.isclose(x, y, rtol=0.1, equal_nan=True), (_X, _Y), "selection", False),
-        Sample("np.allclose", lambda np, x, y: np.allclose(x, y, atol=2.0) + x, (_X, _Y), "selection", False),
-        Sample("np.array_equal", lambda np, x: np.array_equal(x, x + 0), (_X,), "selection", False),
-        Sample("np.copyto", _copyto, (_X,), "selection"),
-        Sample("ndarray.fill", _fill, (_X,), "selection"),
-        Sample("ndarray.getitem", lambda np, x, i: x[i[:3], ::2] * x[1, None, 1:3], (_X, _INDEX), "selection"),
-        Sample("ndarray.getitem", lambda np, x, i: x[i[0]] + x[1], (_X, _INDEX), "selection"),
-        Sample("ndarray.setitem", _setitem, (_X, _INDEX), "selection"),
-        Sample("np.add.at", _add_at, (_X, _INDEX), "selection"),
-        Sample("fnp.at", lambda np, x, i: fx.numpy.at(fx.numpy.at(x)[0].set(x[1] * 2))[i[:3]].add(x), (_X, _INDEX), "selection"),
-        Sample("ndarray.__iadd__", _in_place, (_X, _Y), "selection", smooth=False),
-    ]
-    return rows
-
-
-def _copyto(np, x):
-    y = np.zeros_like(x)
-    np.copyto(y, x[0])
-    return y * x
-
-
-def _fill(np, x):
-    y = x.copy()
-    y[1].fill(x[0, 0])
-    return y * x
-
-
-def _setitem(np, x, i):
-    y = x.copy()
-    y[i[:2]] = x[1:] * 2
-    y[:, 1:3] = y[:, 2:] + y[:, :2]
-    y[i[1], ::-1] = x[2]
-    return y
-
-
-def _add_at(np, x, i):
-    y = x.copy()
-    np.add.at(y, (i[:3], slice(None)), x)
-    np.subtract.at(y, i[0], x[0] * x[1])
-    return y
-
-
-def _in_place(np, x, y):
-    x += y
-    x[1:] *= 2
-    x[0] -= x[1]
-    return x
-
-
-def _products() -> list[Sample]:
-    vector, matrix, stack = data((3,), 6), data((3, 5), 7), data((2, 4, 3), 8)
-    calls = [
-        ("np.matmul", lambda np, x, y: x @ y, (_X.T, matrix)),
-        ("np.matmul", lambda np, x, y: np.matmul(x, y), (vector, matrix)),
-        ("np.matmul", lambda np, x, y: x @ y, (_CUBE, stack)),
-        ("np.matmul", lambda np, x, y: x @ y, (_X.T, vector)),
-        ("np.matmul", lambda np, x, y: x @ y, (stack, matrix)),
-        ("np.matmul", lambda np, x, y: x @ y, (_X, stack)),
-        ("np.matmul", lambda np, x, y: x @ y, (vector, vector)),
-        ("np.matmul", lambda np, x, y: x @ y, (_CUBE, _ROW)),
-        ("np.matmul", lambda np, x, y: x @ y, (vector, _CUBE)),
-        ("np.matmul", lambda np, x, y: x[:, None] @ y, (stack, matrix)),
-        ("np.dot", lambda np, x, y: np.dot(x, y), (stack, matrix)),
-        ("np.dot", lambda np, x, y: np.dot(x, y), (vector, vector)),
-        ("np.dot", lambda np, x, y: np.dot(x, y), (_X, stack)),
-        ("np.dot", lambda np, x, y: np.dot(x[0], y), (vector, matrix)),
-        ("ndarray.dot", lambda np, x, y: x.dot(y), (_X.T, matrix)),
-        ("np.inner", lambda np, x, y: np.inner(x, y), (_X, _CUBE)),
-        ("np.outer", lambda np, x, y: np.outer(x, y), (_X, vector)),
-        ("np.vdot", lambda np, x, y: np.vdot(x, y), (_X, _Y)),
-        ("np.tensordot", lambda np, x, y: np.tensordot(x, y), (_CUBE, _Y)),
-        ("np.tensordot", lambda np, x, y: np.tensordot(x, y, axes=((1, 2), (2, 1))), (_CUBE, stack)),
-        ("np.tensordot", lambda np, x, y: np.tensordot(x, y, axes=0), (vector, _ROW)),
-        ("np.trace", lambda np, x: np.trace(x), (_SQUARE,)),
-        ("np.trace", lambda np, x: np.trace(x, offset=1), (_X,)),
-        ("ndarray.trace", lambda np, x: x.trace(-1), (_X,)),
-    ]
-    return [Sample(name, f, args, "product", rtol=1e-12) for name, f, args in calls]
-
-
-def _creation() -> list[Sample]:
-    calls = {
-        "np.zeros_like": lambda np, x: np.zeros_like(x) + x,
-        "np.ones_like": lambda np, x: np.ones_like(x, dtype=np.float32) * x,
-        "np.full_like": lambda np, x: np.full_like(x, x[0, 1]),
-        "np.empty_like": lambda np, x: np.empty_like(x, shape=(0, 3)),
-        "fnp.zeros": lambda np, x: np.zeros((2, 3)) + x[0, 0],
-        "fnp.ones": lambda np, x: np.ones(4, np.int32) * x,
-        "fnp.full": lambda np, x: np.full((2, 2), x[0, 0]),
-        "fnp.eye": lambda np, x: np.eye(3, 4, k=1) * x,
-        "fnp.arange": lambda np, x: np.arange(2, 10, 2) * x,
-        "fnp.linspace": lambda np, x: np.linspace(0, 1, 4) + x,
-        "fnp.array": lambda np, x: np.array([[x[0, 0], 1.0], [2, x[1, 1]]]),
-        "fnp.asarray": lambda np, x: np.asarray([x[0], x[1] * 2]),
-        "fnp.copy": lambda np, x: np.copy(x),
-        "fnp.ascontiguousarray": lambda np, x: np.ascontiguousarray(x.T) * 2,
-        "fnp.empty": lambda np, x: np.empty((0, 3)),
-    }
-    return [Sample(name, f, (_X,), "creation", own_module=name.startswith("fnp."), smooth="empty" not in name) for name, f in calls.items()]
 
 
 def _inspection() -> list[Sample]:
@@ -313,31 +114,51 @@ def _inspection() -> list[Sample]:
         "ndarray.astype": lambda np, x: x.astype(np.float64) + x.astype(np.int32),
         "ndarray.shape": lambda np, x: x.reshape(x.shape[::-1]),
         "ndarray.attributes": lambda np, x: x + x.size + x.nbytes + x.itemsize + x.ndim + x.strides[0] + x.flags.c_contiguous,
-        "ndarray.real": lambda np, x: x.real * 2,
+        "np.real": lambda np, x: np.real(x) * np.real(x[0, 0]),
+        "np.imag": lambda np, x: np.imag(x) + np.imag(x[0, 0]) * x,
+        "np.angle": lambda np, x: np.angle(x) + np.angle(x[0], deg=True),
+        "np.isreal": lambda np, x: np.isreal(x) * 2,
+        "np.iscomplex": lambda np, x: np.iscomplex(x) * 2,
+        "np.iscomplexobj": lambda np, x: x * np.iscomplexobj(x),
+        "np.isrealobj": lambda np, x: x * np.isrealobj(x),
+        "ndarray.real": lambda np, x: x.real * 2 + x.imag,
+        "ndarray.conj": lambda np, x: x.conj() * x[0, 0].conjugate(),
+        "ndarray.conjugate": lambda np, x: x.conjugate() * 2,
     }
-    return [Sample(name, f, (_X,), "inspection", smooth=name != "ndarray.astype") for name, f in calls.items()]
+    flat = ("ndarray.astype", "np.isreal", "np.iscomplex")
+    return [Sample(name, f, (_X,), "inspection", smooth=name not in flat) for name, f in calls.items()]
 
 
-def _nn() -> list[Sample]:
-    calls = [
-        ("nn.relu", lambda np, x: fx.nn.relu(x), (_SIGNED,)),
-        ("nn.sigmoid", lambda np, x: fx.nn.sigmoid(x), (_SIGNED,)),
-        ("nn.logsumexp", lambda np, x: fx.nn.logsumexp(x), (_SIGNED,)),
-        ("nn.softmax", lambda np, x: fx.nn.softmax(x), (_SIGNED,)),
-        ("nn.logsumexp", lambda np, x: fx.nn.logsumexp(x, (0, 1), keepdims=True), (_SIGNED,)),
-        ("nn.log_softmax", lambda np, x: fx.nn.log_softmax(x, axis=0), (_SIGNED,)),
-        ("nn.softmax", lambda np, x: fx.nn.softmax(x, axis=(0, 1)), (_SIGNED,)),
-        ("nn.one_hot", lambda np, x, i: fx.nn.one_hot(i, 3) * x.sum(), (_X, _INDEX)),
-        ("lax.stop_gradient", lambda np, x: x * fx.lax.stop_gradient(np.ones_like(x)), (_X,)),
-    ]
-    return [Sample(name, f, args, "nn", rtol=1e-12) for name, f, args in calls]
+def _linalg() -> list[Sample]:
+    calls: dict[str, list[Callable[..., Any]]] = {
+        "np.linalg.norm": [
+            lambda np, x: np.linalg.norm(x) + np.linalg.norm(x, axis=1) + np.linalg.norm(x, axis=(0, 1)),
+            lambda np, x: np.linalg.norm(x[0], 1) * np.linalg.norm(x[0], np.inf) + np.linalg.norm(x[0], -1) * np.linalg.norm(x[0], -np.inf),
+            lambda np, x: np.linalg.norm(x, 3, 0) + np.linalg.norm(x, 1, 0) * np.linalg.norm(x, np.inf, 0) + np.linalg.norm(x, -np.inf, 0),
+        ],
+        "np.linalg.vector_norm": [lambda np, x: np.linalg.vector_norm(x, axis=(0, 2)) + np.linalg.vector_norm(x, keepdims=True)[0, 0]],
+        "np.linalg.matrix_norm": [lambda np, x: np.linalg.matrix_norm(x) + np.linalg.matrix_norm(x, ord=1, keepdims=True)[:, 0, 0]],
+        "np.linalg.matrix_power": [
+            lambda np, x: np.linalg.matrix_power(x[:, :, :3], 3),
+            lambda np, x: np.linalg.matrix_power(x[0, :, :3], 0),
+        ],
+        "np.linalg.multi_dot": [lambda np, x: np.linalg.multi_dot([x[0], x[1].T, x[0, :, 0]])],
+        "np.linalg.trace": [lambda np, x: np.linalg.trace(x, offset=1)],
+        "np.linalg.diagonal": [lambda np, x: np.linalg.diagonal(x) * 2],
+        "np.linalg.outer": [lambda np, x: np.linalg.outer(x[0, 0], x[1, :, 0])],
+        "np.linalg.matmul": [lambda np, x: np.linalg.matmul(x, np.linalg.matrix_transpose(x))],
+        "np.linalg.matrix_transpose": [lambda np, x: np.linalg.matrix_transpose(x) * 2],
+        "np.linalg.tensordot": [lambda np, x: np.linalg.tensordot(x, x, axes=((0, 1), (0, 1)))],
+    }
+    return [Sample(name, f, (_CUBE,), "linalg", rtol=1e-12) for name, fs in calls.items() for f in fs]
 
 
-SAMPLES = [*_ufuncs(), *_reductions(), *_manipulation(), *_selection(), *_products(), *_creation(), *_inspection(), *_nn()]
+SAMPLES = [*_ufuncs(), *_linalg(), *_inspection(), *samples_lax.ROWS, *samples_reductions.ROWS, *samples_selection.ROWS]
 
 
 # Calls that NumPy refuses: functx raises the same class, or one derived from it. The argument is a (2, 3, 4) array.
 ERRORS: dict[str, Callable[..., Any]] = {
+    **samples_selection.ERRORS,
     "sum, bad axis": lambda np, x: np.sum(x, axis=3),
     "sum, repeated axis": lambda np, x: np.sum(x, axis=(0, 0)),
     "max of nothing": lambda np, x: np.max(x[:0]),

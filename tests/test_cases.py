@@ -1,6 +1,7 @@
 """Small programs with known right answers, each a sample of a kind that users of similar libraries have reported."""
 
 import numpy as np
+import oracles
 import pytest
 from regimes import every_way, tree_close
 
@@ -481,3 +482,82 @@ def test_results_share_memory_exactly_where_numpy_shares_it(backend):
         x[0] = value
         assert y[0] == before and z[0] == value
         assert y.flags.writeable and z.base is x
+
+
+def test_norms_are_flat_at_zero_and_their_squares_are_parabolas():
+    n = np.linalg.norm
+    oracles.assert_same(fx.grad(n)(np.zeros(3)), np.zeros(3))
+    oracles.assert_same(fx.grad(lambda x: n(x) ** 2)(np.zeros(3)), np.zeros(3))
+    oracles.assert_same(fx.hessian(lambda x: n(x) ** 2)(np.zeros(2)), 2 * np.eye(2))
+    oracles.assert_same(fx.hessian(lambda x: np.square(n(x)))(np.zeros(2)), 2 * np.eye(2))
+
+
+def test_the_deviation_of_equal_numbers_is_flat():
+    oracles.assert_same(fx.grad(np.std)(np.ones(2)), np.zeros(2))
+    assert np.isfinite(fx.hessian(np.std)(np.ones(2))).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_products_with_zeros_have_derivatives(backend):
+    for f, x, expected in (
+        (np.prod, [2.0, 0.0, 3.0], [0.0, 6.0, 0.0]),
+        (np.prod, [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]),
+        (lambda x: np.cumprod(x).sum(), [1.0, 0.0, 2.0], [1.0, 3.0, 0.0]),
+    ):
+        oracles.assert_same(fx.jit(fx.grad(f), backend=backend)(np.array(x)), np.array(expected))
+
+
+def test_promotion_is_numpys():
+    i, u = np.array([1, 2, 3], np.int32), np.array([200, 100], np.uint8)
+
+    def f(i, u):
+        means = np.mean(i), np.sqrt(i), i / i, i + np.ones(3, np.float32)
+        return *means, np.sum(u), np.cumsum(u), np.float64(2) * np.ones(2, np.float32) * i[:2], 2.0 * (u * np.float32(1))
+
+    out = oracles.assert_agrees(f, i, u)
+    assert [v.dtype.name for v in out] == ["float64"] * 4 + ["uint64"] * 2 + ["float64", "float32"]
+    assert out[4] == 300 and out[5].tolist() == [200, 300]
+    with pytest.raises(OverflowError):
+        oracles.reference_jit(lambda u: u + 300)(u)
+
+
+def test_the_gradient_of_a_complex_number_points_uphill():
+    assert fx.grad(lambda z: z.real**2 + z.imag**2)(3.0 + 4j) == 6 + 8j
+
+
+@pytest.mark.parametrize("chunk_size", [None, 1, 2, 3, 100])
+def test_jacobians_by_chunks(chunk_size):
+    f = lambda x: x[1:] * x[:-1]  # noqa: E731
+    x = np.arange(1.0, 6.0)
+    expected = np.zeros((4, 5))
+    for i in range(4):
+        expected[i, i], expected[i, i + 1] = x[i + 1], x[i]
+    for jacobian in (fx.jacrev, fx.jacfwd):
+        oracles.assert_same(jacobian(f, chunk_size=chunk_size)(x), expected)
+    oracles.assert_same(fx.hessian(lambda x: (f(x) ** 2).sum() / 2, chunk_size=chunk_size)(x), fx.jacfwd(lambda x: expected_gradient(x))(x))
+
+
+def expected_gradient(x):
+    """Of the sum of squares of neighbours' products, halved."""
+    square = x * x
+    left, right = np.concatenate([np.zeros(1), square[:-1]]), np.concatenate([square[1:], np.zeros(1)])
+    return x * (left + right)
+
+
+def test_keywords_are_honoured_or_refused():
+    oracles.assert_same(fx.jit(lambda a: a.sum(0))(np.ones((2, 3))), np.full(3, 2.0))
+    for f in (lambda x: np.sort(x, kind="stable", order="f"), lambda x: np.sum(x, axes=0), lambda x: x.cumsum(axs=1)):
+        with pytest.raises((TypeError, ValueError)):
+            fx.jit(f)(np.ones(3))
+
+
+def test_plain_numpy_calls_reach_tracers_and_what_cannot_says_so():
+    def f(x, np=fnp):
+        return np.stack([x, np.flip(x)]).sum() + np.take(x, [0, 0]).sum() + np.asarray(x)[1] + np.ndim([x]) + len(x)
+
+    value, gradient = fx.jit(fx.value_and_grad(f))(np.array([1.0, 2.0]))
+    assert value == 14
+    oracles.assert_same(gradient, np.array([4.0, 3.0]))
+    for g, name in ((lambda x: np.asarray(x)[1], "asarray"), (lambda x: np.ndim([x]) + x[0], "fnp.")):
+        with pytest.raises(fx.errors.FunctxError, match=name):
+            fx.grad(lambda x, g=g: g(x) * 1.0)(np.array([1.0, 2.0]))

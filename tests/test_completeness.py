@@ -14,6 +14,7 @@ from functx import lax, nn
 from functx.dtypes import is_inexact
 from functx.numpy import protocols, ufuncs
 from functx.primitive import PRIMITIVES
+from functx.scipy import special
 
 N = 5
 IDS = [f"{row.name}#{i}" for i, row in enumerate(PRIMITIVE_SAMPLES)]
@@ -22,11 +23,15 @@ smooth = [(i, r) for i, r in zip(IDS, PRIMITIVE_SAMPLES, strict=True) if r.smoot
 each_smooth_row = pytest.mark.parametrize("row", [r for _, r in smooth], ids=[i for i, _ in smooth])
 
 
+# Collectives mean something over lanes only: tests/test_collectives.py.
+NAMES = sorted(name for name, p in PRIMITIVES.items() if p.family != "collective")
+
+
 def test_every_primitive_has_a_row():
-    assert set(PRIMITIVES) == {row.name for row in PRIMITIVE_SAMPLES}
+    assert set(NAMES) == {row.name for row in PRIMITIVE_SAMPLES}
 
 
-@pytest.mark.parametrize("name", sorted(PRIMITIVES))
+@pytest.mark.parametrize("name", NAMES)
 def test_every_rule_is_there(name):
     p = PRIMITIVES[name]
     assert callable(p.impl) and callable(p.type_rule) and p.family != "other"
@@ -36,7 +41,7 @@ def test_every_rule_is_there(name):
     derivative = p.partials is not None or p.transpose is not None or p.jvp is not None or (p.joint_jvp is not None and p.vjp is not None)
     assert derivative == p.differentiable
     rows = [row for row in PRIMITIVE_SAMPLES if row.name == name]
-    assert not p.differentiable or any(row.smooth for row in rows)
+    assert not p.differentiable or p.family == "callback" or any(row.smooth for row in rows)  # a callback refuses
     for row in rows:
         assert not any(p.is_linear_in(i) and is_inexact(a.dtype) and i not in row.smooth for i, a in enumerate(row.avals(N)) if row.smooth)
         assert p.flops(*row.avals(N), **row.params(N)) >= 0 and p.flops(*row.avals(fx.Dim("n")), **row.params(fx.Dim("n"))) >= 0
@@ -48,13 +53,18 @@ def _named(namespace, prefix):
     return {f"{prefix}.{n}" for n in functions if not n.startswith("_")}
 
 
+def _namespace(f):
+    """``np`` or ``np.linalg``."""
+    return "np.linalg" if f.__module__ == "numpy.linalg" else "np"
+
+
 def test_every_traced_function_has_a_row():
     rows = {row.name for row in samples.SAMPLES}
     aliases = {np.amax: "max", np.amin: "min"}
-    functions = {f"np.{aliases.get(f, f.__name__)}" for f in protocols.FUNCTIONS}
+    functions = {f"{_namespace(f)}.{aliases.get(f, f.__name__)}" for f in protocols.FUNCTIONS}
     wanted = functions | {f"np.{u.__name__}" for u in (*ufuncs.UFUNCS, *ufuncs.OPERAND_UFUNCS)} | {"np.matmul", "np.divmod"}
     wanted |= {f"ndarray.{name}" for name in protocols.METHODS}
-    wanted |= {f"fnp.{name}" for name in fnp.__all__} | _named(nn, "nn") | _named(lax, "lax")
+    wanted |= {f"fnp.{name}" for name in fnp.__all__} | _named(nn, "nn") | _named(lax, "lax") | _named(special, "special")
     assert wanted - rows == set()
 
 
@@ -129,29 +139,38 @@ def test_batch_rule(row):
         oracles.assert_same(got, expected, rtol=1e-13, what=f"in_axes {axes}")
 
 
+def inner(a, b):
+    """Re sum(conj(a) * b), over pairs of arrays where the second one is not None."""
+    return sum(np.vdot(x, y).real for x, y in zip(a, b, strict=True) if y is not None)
+
+
+def direction(rng, x):
+    """A random direction in the space of x, which may be complex."""
+    return rng.uniform(-1, 1, np.shape(x)) + (1j * rng.uniform(-1, 1, np.shape(x)) if np.iscomplexobj(x) else 0)
+
+
 @each_smooth_row
 def test_derivative_rules(row):
-    """jvp is the difference quotient, vjp its transpose, for every choice of moving operands; second order likewise; under vmap too."""
+    """jvp is the difference quotient, vjp its adjoint, for every choice of moving operands; second order likewise; under vmap too."""
     args, f = row.arrays(N), row.function(N)
     first = lambda *a: np.asarray(out[0] if isinstance(out := row.reference(N)(*a), (tuple, list)) else out)  # noqa: E731
     g = lambda *a: out[0] if isinstance(out := f(*a), tuple) else out  # noqa: E731
     rng = np.random.default_rng(1)
-    full = [rng.uniform(-1, 1, a.shape) if i in row.smooth else None for i, a in enumerate(args)]
+    full = [direction(rng, a) if i in row.smooth else None for i, a in enumerate(args)]
     for moving in ({*row.smooth}, *({i} for i in row.smooth)):
         t = tuple(d if i in moving else None for i, d in enumerate(full))
         _, tangent = fx.jvp(g, tuple(args), t)
         np.testing.assert_allclose(tangent, oracles.directional(first, args, t), rtol=1e-8, atol=1e-9)
     out, pull = fx.vjp(g, *args)
-    ct = rng.uniform(-1, 1, np.shape(out))
+    ct = direction(rng, out)
     _, tangent = fx.jvp(g, tuple(args), tuple(full))
-    pulled = sum(np.vdot(c, d) for c, d in zip(pull(ct), full, strict=True) if d is not None)
-    np.testing.assert_allclose(pulled, np.vdot(ct, tangent), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(inner(pull(ct), full), inner([ct], [tangent]), rtol=1e-12, atol=1e-13)
 
-    gradient = fx.grad(lambda *a: (g(*a) * g(*a) * ct).sum(), row.smooth)
+    gradient = fx.grad(lambda *a: (g(*a) * g(*a) * ct).sum().real, row.smooth)
+    along = [full[i] for i in row.smooth]
     _, second = fx.jvp(gradient, tuple(args), tuple(full))
-    along = lambda *a: np.asarray(sum(np.vdot(c, full[i]) for c, i in zip(gradient(*a), row.smooth, strict=True)))  # noqa: E731
-    curvature = sum(np.vdot(c, full[i]) for c, i in zip(second, row.smooth, strict=True))
-    np.testing.assert_allclose(curvature, oracles.directional(along, args, full), rtol=1e-7, atol=1e-7)
+    slope = oracles.directional(lambda *a: np.asarray(inner(gradient(*a), along)), args, full)
+    np.testing.assert_allclose(inner(second, along), slope, rtol=1e-7, atol=1e-7)
     lanes = [row.arrays(N, seed) for seed in range(2)]
     stacked = [np.stack(column) for column in zip(*lanes, strict=True)]
     oracles.assert_same(fx.vmap(gradient)(*stacked), oracles.loop(gradient, stacked, (0,) * len(args)), rtol=1e-12, atol=1e-13)

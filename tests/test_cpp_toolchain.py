@@ -172,7 +172,9 @@ def test_a_failing_compiler(tmp_path):
 
 
 def test_a_compiler_that_hangs(tmp_path):
-    compiler = fake_compiler(tmp_path, "case $1 in -print*) exit 0;; esac\nsleep 60 & echo $! > " + str(tmp_path / "pid") + "; wait")
+    compiler = fake_compiler(
+        tmp_path, "case $1 in -print*|--version) exit 0;; esac\nsleep 60 & echo $! > " + str(tmp_path / "pid") + "; wait"
+    )
     with pytest.raises(CompilerError, match="longer than 0.5 s"):
         compiled(small(3.5).graph(), cxx=compiler, compile_timeout=0.5)
     pid = int((tmp_path / "pid").read_text())

@@ -1,5 +1,7 @@
 """custom_jvp and custom_vjp under every transform, at every order, with rules that call themselves."""
 
+import functools
+
 import numpy as np
 import pytest
 from regimes import tree_close
@@ -320,3 +322,108 @@ def test_the_same_rule_for_several_types_and_calls():
     tree_close(gy, 2 * np.cos(y))
     tree_close(gx, 2 * np.cos(x) * (2 + 2 * np.cos(np.sin(x))))
     tree_close(jit(fx.grad(loss, (0, 1)))(x, y), (gx, gy))
+
+
+def applied():
+    """Its rule gets a function and a number as they are."""
+
+    @functools.partial(fx.custom_vjp, nondiff_argnums=(0, 2))
+    def f(g, x, n=2):
+        return g(x) * n
+
+    f.defvjp(lambda g, x, n: (f(g, x, n), g(x)), lambda g, n, y, ct: (ct * n * 100.0 * y,))
+    return f
+
+
+def test_arguments_that_a_rule_takes_as_they_are():
+    f = applied()
+    assert f(np.sin, 1.0) == 2 * np.sin(1.0)
+    for wrap in (lambda g: g, jit):
+        np.testing.assert_allclose(wrap(fx.grad(lambda x: f(np.sin, x)))(1.0), 200 * np.sin(1.0))
+        np.testing.assert_allclose(wrap(fx.grad(lambda x: f(np.cos, n=5, x=x)))(1.0), 500 * np.cos(1.0))
+        np.testing.assert_allclose(wrap(fx.vmap(fx.grad(lambda x: f(np.cos, x, [3][0]))))(array(1, 2)), 300 * np.cos(array(1, 2)))
+    both = fx.grad(lambda x: f(np.sin, x, 1) + f(np.cos, x, 1) + f(np.cos, x, 2))(1.0)
+    np.testing.assert_allclose(both, 100 * (np.sin(1.0) + 3 * np.cos(1.0)))
+    k = array(1, 2)
+    np.testing.assert_allclose(fx.grad(lambda x: f(lambda v: v * k, x).sum())(array(1, 1)), 200 * k)
+    with pytest.raises(CustomRuleError, match="closes over a value that is being differentiated"):
+        fx.grad(lambda x: f(lambda v: v * x, 2.0))(1.0)
+    late = fx.custom_jvp(lambda x: x, nondiff_argnums=3)
+    with pytest.raises(CustomRuleError, match="called with 1 arguments, so that nondiff_argnums 3 names none"):
+        fx.grad(late)(1.0)
+
+
+def test_a_rule_that_calls_itself_with_other_static_arguments():
+    """A family f_n with f_n' = f_(n-1) - f_(n+1): every call of the rule needs two more."""
+
+    @functools.partial(fx.custom_jvp, nondiff_argnums=(0,))
+    def f(n, x):
+        return np.exp(x * 0.5) * (n + 1)
+
+    @f.defjvp
+    def rule(n, primals, tangents):
+        (x,), (t,) = primals, tangents
+        return f(n, x), (f(n - 1, x) - 2 * f(n + 1, x)) * t
+
+    def derivative(n, order, x):
+        if order == 0:
+            return np.exp(x * 0.5) * (n + 1)
+        return derivative(n - 1, order - 1, x) - 2 * derivative(n + 1, order - 1, x)
+
+    g = lambda x: f(3, x)  # noqa: E731
+    for order in range(5):
+        np.testing.assert_allclose(g(0.7), derivative(3, order, 0.7), rtol=1e-12)
+        if order < 3:
+            np.testing.assert_allclose(jit(g)(0.7), derivative(3, order, 0.7), rtol=1e-12)
+            np.testing.assert_allclose(fx.vmap(g)(array(0.7, 0.2)), [derivative(3, order, v) for v in (0.7, 0.2)], rtol=1e-12)
+        g = fx.grad(g)
+    with pytest.raises(CustomRuleError, match="inside its own custom rule"):
+        g(0.7)
+
+
+def test_defaults_are_arguments_of_the_rule():
+    @fx.custom_vjp
+    def f(x, k=3.0):
+        return x * k
+
+    f.defvjp(lambda x, k: (f(x, k), (x, k)), lambda r, g: (10 * g * r[1], 20 * g * r[0]))
+    assert fx.grad(f)(2.0) == 30.0 and fx.grad(lambda x: f(x, k=1.0))(2.0) == 10.0
+    assert fx.grad(lambda k: f(2.0, k=k))(1.0) == 40.0
+
+    @fx.custom_vjp
+    def by_keyword(x, *, k=1.0):
+        return x * k
+
+    by_keyword.defvjp(lambda x: (x, None), lambda r, g: (g,))
+    assert fx.grad(by_keyword)(2.0) == 1.0
+    with pytest.raises(CustomRuleError, match=r"takes \['k'\] by keyword only"):
+        fx.grad(lambda x: by_keyword(x, k=2.0))(2.0)
+
+
+def test_messages_name_the_argument():
+    def rule(bwd):
+        f = fx.custom_vjp(lambda weights, n: (weights["w"] * n).sum())
+        f.defvjp(lambda weights, n: (f(weights, n), None), bwd)
+        return f
+
+    w = {"w": array(1, 2)}
+    for bwd, parts in [
+        (lambda r, g: (None,), ["1 cotangents for 2 arguments", "(weights, n)"]),
+        (lambda r, g: ({"w": np.ones(3)}, None), ["'weights['w']'", "(3,)", "(2,)"]),
+        (lambda r, g: ({"w": np.ones(2) * 1j}, None), ["'weights['w']'", "complex128", "float64", "real part"]),
+        (lambda r, g: ((g, g), None), ["argument 'weights'", "structure"]),
+    ]:
+        with pytest.raises(CustomRuleError) as caught:
+            fx.grad(rule(bwd))(w, 2.0)
+        text = str(caught.value)
+        assert all(part in text for part in (*parts, "test_custom_rules.py")), text
+    with pytest.raises(TypeError, match="custom_vjp takes a function"):
+        fx.custom_vjp(3)
+
+
+def test_rules_under_the_other_transforms():
+    s, x = sine_vjp(), array(0.3, 1.1)
+    tree_close(fx.jacrev(s)(x), np.diag(2 * np.cos(x)))
+    tree_close(fx.jacfwd(s)(x), np.diag(2 * np.cos(x)))
+    tree_close(fx.hessian(lambda x: s(x).sum())(x), np.diag(-2 * np.sin(x)))
+    tree_close(fx.linearize(s, x)[1](np.ones(2)), 2 * np.cos(x))

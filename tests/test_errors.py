@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import functx as fx
-import functx.numpy as fnp
 from functx import errors
 from functx.ops.families import elementwise
 from functx.primitive import PRIMITIVES, Primitive
@@ -177,24 +176,15 @@ def test_an_index_out_of_range_names_axis_size_and_line():
 # --- what is not traced -------------------------------------------------------------------------------------------------------------------
 
 UNSUPPORTED = {
-    "function": (lambda x: np.partition(x, 1), ["np.partition", "not traced"]),
+    "function": (lambda x: np.histogram2d(x, x), ["np.histogram2d", "not traced"]),
     "submodule": (lambda x: np.interp(x, x, x), ["np.interp"]),
-    "ufunc": (lambda x: np.spacing(x), ["np.spacing", "not traced"]),
-    "ufunc method": (lambda x: np.multiply.outer(x, x), ["np.multiply.outer"]),
-    "where of a ufunc": (lambda x: np.add(x, 1.0, where=x > 0), ["where="]),
-    "keyword": (lambda x: np.sum(x, initial=3.0), ["np.sum", "'initial'"]),
-    "method keyword": (lambda x: x.mean(where=True), ["mean", "'where'"]),
-    "order": (lambda x: np.reshape(x, (1, 3), order="F"), ["order='F'"]),
-    "one-argument where": (lambda x: np.where(x > 0), ["np.where", "np.where(condition, x, y)"]),
+    "ufunc": (lambda x: np.isnat(x), ["np.isnat", "not traced"]),
+    "keyword": (lambda x: np.matmul(x, x, axes=[0, 0, ()]), ["np.matmul", "'axes'"]),
     "attribute": (lambda x: x.ctypes, ["ctypes"]),
     "method": (lambda x: x.tobytes(), ["tobytes"]),
-    "pad mode": (lambda x: np.pad(x, 1, mode="wrap"), ["np.pad", "wrap"]),
-    "linspace": (lambda x: fnp.linspace(x[0], 1.0, 3), ["linspace"]),
+    "pad mode": (lambda x: np.pad(x, 1, "reflect", reflect_type="odd"), ["np.pad", "odd"]),
     "object beside it": (lambda x: np.add(x, Unregistered()), ["Unregistered"]),
     "object array": (lambda x: x + np.array([None, 1, 2], object), ["object"]),
-    "complex": (lambda x: x * 1j, ["complex"]),
-    "complex array": (lambda x: x + np.ones(3, complex), ["complex"]),
-    "astype complex": (lambda x: x.astype(complex), ["complex"]),
     "matrix": (lambda x: x + np.matrix([1.0, 2, 3]), ["matrix", "np.asarray"]),
     "large integer": (lambda x: x * 2**70, ["int64"]),
 }
@@ -211,7 +201,7 @@ def test_what_is_not_traced_is_refused_by_name(name, transform):
     has(text, *parts, HERE)
 
 
-@pytest.mark.parametrize("argument", [np.array([None]), np.array(["a"]), np.ones(2, complex), 1j, np.ones(2, ">f8"), np.ma.ones(2),
+@pytest.mark.parametrize("argument", [np.array([None]), np.array(["a"]), np.ones(2, ">f8"), np.ma.ones(2),
                                       np.array(["2020"], "M8[Y]"), np.ones(2, [("a", float)]), 2**70, -(2**63) - 1])  # fmt: skip
 @pytest.mark.parametrize("transform", ["jit", "grad", "vmap"])
 def test_arguments_that_cannot_be_traced(argument, transform):

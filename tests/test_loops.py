@@ -366,11 +366,14 @@ def test_doubling_views_do_not_explode():
 # --- random graphs ------------------------------------------------------------------------------------------------------------------------
 
 
+I8, U16 = np.dtype(np.int8), np.dtype(np.uint16)
+
+
 @st.composite
 def random_case(draw):
     case = Case()
     b = case.b
-    shapes, dtypes = st.sampled_from([(4, 6), (6,), (3, 4, 2), (40, 30)]), st.sampled_from([F64, F64, I64, BOOL])
+    shapes, dtypes = st.sampled_from([(4, 6), (6,), (3, 4, 2), (40, 30)]), st.sampled_from([F64, F64, I64, BOOL, I8, U16])
     pool = [case.random(draw(shapes), draw(dtypes), k) for k in range(3)]
     for _ in range(draw(st.integers(5, 25))):
         pool.append(_random_equation(draw, b, case, pool))
@@ -473,7 +476,7 @@ def _indexed(draw, b, case, x, peers):
     d = x.aval.shape[axis]
     i = case.input(np.array(draw(st.lists(st.integers(-d, d - 1), min_size=1, max_size=4))))
     taken = b.gather(draw(st.sampled_from(peers)), i, axes=(axis,))
-    how = draw(st.sampled_from(["gather", "scatter_add", "scatter_set"]))
+    how = draw(st.sampled_from(["gather", "scatter_add", "scatter_set", "scatter_min", "scatter_max"]))
     return taken if how == "gather" else getattr(b, how)(x, taken, i, axes=(axis,))
 
 
@@ -490,10 +493,33 @@ def _join(draw, b, case, x, peers):
 
 
 def _convert(draw, b, case, x, peers):
-    return b.convert(x, dtype=draw(st.sampled_from([F64, I64, BOOL])), checked=False) if x.aval.dtype.kind != "f" else None
+    return b.convert(x, dtype=draw(st.sampled_from([F64, I64, BOOL, I8, U16])), checked=False) if x.aval.dtype.kind != "f" else None
 
 
-EQUATIONS = [_unary, _spread, _dot, _indexed, _write, _join, _convert]
+def _running(draw, b, case, x, peers):
+    way = {"axis": _axis(draw, x), "reverse": draw(st.booleans())}
+    if x.aval.dtype.kind != "f" and draw(st.booleans()):
+        return b.linear_recurrence(draw(st.sampled_from(peers)), x, **way)
+    return getattr(b, draw(st.sampled_from(["cumsum", "cummax", "cummin"])))(x, **way)
+
+
+def _sorted(draw, b, case, x, peers):
+    """The elements, or of those that no rounding orders otherwise the places."""
+    axis = _axis(draw, x)
+    if x.aval.dtype.kind == "f" or draw(st.booleans()):
+        return b.sort(x, axis=axis, num_keys=1)[0]
+    return b.sort(x, b.iota(shape=x.aval.shape, dtype=I64, axis=axis), axis=axis, num_keys=1)[1]
+
+
+def _placed(draw, b, case, x, peers):
+    """A region at places that are data, read or written."""
+    sizes = tuple(draw(st.integers(1, d)) for d in x.aval.shape)
+    starts = [case.input(np.asarray(draw(st.integers(-1, d)))) for d in x.aval.shape]
+    part = b.dynamic_slice(draw(st.sampled_from(peers)), *starts, sizes=sizes)
+    return part if draw(st.booleans()) else b.dynamic_update_slice(x, part, *starts)
+
+
+EQUATIONS = [_unary, _spread, _dot, _indexed, _write, _join, _convert, _running, _sorted, _placed]
 
 
 @settings(max_examples=settings().max_examples // 2)  # each compiles

@@ -8,13 +8,13 @@ import pickle
 import numpy as np
 import oracles
 import pytest
-import samples
+import sample
 
 import functx as fx
 import functx.numpy as fnp
 from functx.numpy import protocols
 
-X = samples.data((3, 4))
+X = sample.data((3, 4))
 LAYOUTS = {
     "C": lambda x: x.copy(),
     "F": np.asfortranarray,
@@ -219,16 +219,10 @@ def test_a_traced_value_is_not_written_into_a_plain_array(f):
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("where", lambda x: np.sum(x, where=x > 0)),
-        ("initial", lambda x: np.max(x, initial=3)),
         ("order", lambda x: np.stack([x, x], order="F")),
-        ("where", lambda x: np.add(x, 1, where=x > 0)),
-        ("subok", lambda x: np.add(x, 1, subok=False)),
-        ("where", lambda x: x.mean(where=x > 0)),
-        ("mode", lambda x: np.pad(x, 1, mode="edge")),
-        ("correction", lambda x: np.var(x, correction=1)),
-        ("order", lambda x: np.exp(x, order="F")),
+        ("reflect_type", lambda x: np.pad(x, 1, "reflect", reflect_type="odd")),
         ("sections", lambda x: np.split(x, sections=2)),
+        ("axes", lambda x: np.matmul(x, x.T, axes=[(0, 1), (0, 1), (0, 1)])),
     ],
 )
 def test_keywords_that_are_not_traced_are_named(name, call):
@@ -236,7 +230,7 @@ def test_keywords_that_are_not_traced_are_named(name, call):
         oracles.reference_jit(call)(X)
 
 
-@pytest.mark.parametrize("f", [np.linalg.svd, np.sort, np.median, np.interp, np.cross, np.nextafter, np.floor_divide.accumulate])
+@pytest.mark.parametrize("f", [np.linalg.svd, np.trim_zeros, np.histogram2d, np.interp, np.unwrap, np.isnat])
 def test_functions_that_are_not_traced_are_named(f):
     with pytest.raises(fx.errors.UnsupportedError, match=rf"{f.__name__}(.|\n)*fix:"):
         oracles.reference_jit(lambda x: f(x, x, x) if f is np.interp else f(x) if f in (np.linalg.svd, np.sort, np.median) else f(x, x))(X)
@@ -289,7 +283,7 @@ def test_python_numbers_have_no_array_members(name):
 def test_reductions_take_numpys_positional_arguments(name):
     """The method and the function, axis and dtype by position, of empty and 0-d arrays too."""
     for shape in ((3, 4), (0, 4), (4, 0), (0,), ()):
-        x = samples.data(shape)
+        x = sample.data(shape)
         for axis in (None, 0, -1, (0,), (0, 1)):
             oracles.assert_agrees(lambda x, a=axis: getattr(np, name)(x, a), x, rtol=1e-15, what=f"np.{name} {shape} {axis}")
             oracles.assert_agrees(lambda x, a=axis: getattr(x, name)(a, keepdims=True), x, rtol=1e-15, what=f"method {shape} {axis}")

@@ -5,8 +5,9 @@ import operator
 import numpy as np
 import oracles
 import pytest
+import sample
 
-DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
+DTYPES = [*sample.DTYPES]
 PYTHON = {"py_bool": True, "py_int": 3, "py_float": 1.5}
 
 UFUNCS = {
@@ -120,9 +121,13 @@ def test_pairs(operation, left):
     assert_all_agree({**UFUNCS, **OTHERS}[operation], cases, operation)
 
 
+IN_FLOAT32 = ("round_tenths", "round_tens", "clip_py")  # where NumPy and functx change bfloat16 to float32 in different places
+
+
 @pytest.mark.parametrize("operation", UNARY)
 def test_one_operand(operation):
-    assert_all_agree(UNARY[operation], [(x,) for name in [*DTYPES, *PYTHON] for x in samples(name)], operation)
+    names = [name for name in [*DTYPES, *PYTHON] if name != "bfloat16" or operation not in IN_FLOAT32]
+    assert_all_agree(UNARY[operation], [(x,) for name in names for x in samples(name)], operation)
 
 
 OPERATORS = {
@@ -153,7 +158,7 @@ def test_powers_that_numpys_operator_computes_another_way(name):
     """``x ** 2`` is a square, in another dtype than np.power for bools; on arrays, 0-d arrays and scalars."""
     for x in samples(name):
         for n in EXPONENTS:
-            oracles.assert_agrees(lambda x, n=n: x**n, x, what=f"{x!r} ** {n!r}")
+            oracles.assert_agrees(lambda x, n=n: x**n, x, rtol=1e-15 if np.iscomplexobj(x) else 0.0, what=f"{x!r} ** {n!r}")
 
 
 NUMBERS = [True, False, 0, 2, -3, 7, 0.0, -0.0, 0.5, -1.5, 2.0]
@@ -244,8 +249,3 @@ def test_kinds_through_operators_and_functions():
     for i, f in enumerate(programs):
         for n in (True, 2, 2.5, np.float32(2), np.float64(2), np.int8(2), np.array(2.0), np.array([2.0])):
             oracles.assert_agrees(f, n, what=f"program {i} of {n!r}")
-
-
-def test_complex_result_of_a_power_is_refused():
-    with pytest.raises(TypeError, match=r"np\.power"):
-        oracles.reference_jit(operator.pow)(-3, 0.5)

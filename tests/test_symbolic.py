@@ -3,7 +3,7 @@
 import numpy as np
 import oracles
 import pytest
-import samples
+import sample
 
 import functx as fx
 import functx.numpy as fnp
@@ -89,7 +89,7 @@ def test_symbolic_sizes(case):
     assert str(aval) == printed
     assert graph_digest(parse_graph(str(graph), [array for _, array in graph.consts])) == graph_digest(graph)
     for n in (0, 1, 2, 5):
-        x = samples.data((n, 3))
+        x = sample.data((n, 3))
         expected = oracles.outcome(lambda x: f(x), x)
         got = oracles.outcome(evaluate, graph, n, x)
         if expected.error is not None:

@@ -6,7 +6,7 @@ from regimes import tree_close
 
 import functx as fx
 import functx.numpy as fnp
-from functx.errors import OverlapError
+from functx.errors import AxesError, OverlapError
 
 
 def jit(f):
@@ -201,3 +201,39 @@ def test_every_lane_does_what_the_plain_function_does_where_numpy_has_its_own_la
         expected = array(*(f(example) for example in plain))
         tree_close(fx.vmap(f)(batch), expected)
         tree_close(batch, plain)
+
+
+def test_a_number_of_examples_without_mapped_arguments():
+    tree_close(fx.vmap(lambda: 2.0, axis_size=3)(), np.full(3, 2.0))
+    tree_close(fx.vmap(lambda x, k=1.0: x * k, None, axis_size=2)(array(1, 2)), np.stack([array(1, 2)] * 2))
+    tree_close(jit(fx.vmap(lambda x: x * 2, None, axis_size=0))(array(1, 2)), np.zeros((0, 2)))
+    tree_close(fx.vmap(lambda x: x * 2, axis_size=2)(array(1, 2)), array(2, 4))
+    with pytest.raises(AxesError, match="no argument is mapped") as caught:
+        fx.vmap(lambda x: x, None)(array(1, 2))
+    assert "axis_size" in str(caught.value)
+    with pytest.raises(AxesError, match="axis_size=3") as caught:
+        fx.vmap(lambda x: x, axis_size=3)(array(1, 2))
+    assert "'x' of shape (2,), axis 0: 2" in str(caught.value)
+    for size in (-1, 2.0, True, "3"):
+        with pytest.raises(AxesError, match="number of examples"):
+            fx.vmap(lambda: 1.0, axis_size=size)()
+
+
+def test_a_result_that_is_the_same_for_all_examples_is_returned_once():
+    w = array(1, 2)
+
+    def f(x, w):
+        total = w.sum()
+        return x * total, total, {"w": w * 2, "n": 7, "s": "text"}
+
+    for run in (fx.vmap(f, (0, None), (0, None, None)), jit(fx.vmap(f, (0, None), (0, None, None)))):
+        x, total, rest = run(array(1, 2, 3), w)
+        tree_close(x, array(3, 6, 9))
+        tree_close(total, np.float64(3))
+        tree_close(rest, {"w": array(2, 4), "n": 7, "s": "text"})
+    both = fx.vmap(lambda x, w: (y := w * 2, y), (0, None), (None, 1))(array(1, 2, 3), w)
+    tree_close(both, (array(2, 4), np.stack([array(2, 4)] * 3, 1)))
+    tree_close(fx.grad(lambda w: fx.vmap(lambda x, w: w.sum(), (0, None), None)(array(1, 2, 3), w))(w), array(1, 1))
+    with pytest.raises(AxesError, match=r"out_axes is None for result\['a'\] of shape \(\), which differs") as caught:
+        fx.vmap(lambda x: {"a": x, "b": 1.0}, out_axes=None)(array(1, 2))
+    assert "test_vmap.py" in str(caught.value)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functx.dtypes import is_complex
 from functx.ir import Atom, Eqn, Graph
 from functx.transforms.simplify import Rewriter, is_float, rewrite
 
@@ -30,18 +31,25 @@ def _add(r: Rewriter, eqn: Eqn) -> Atom | None:
 
 def _is_neutral_zero(r: Rewriter, atom: Atom) -> bool:
     value = r.uniform(atom)
-    return value is not None and value == 0 and (not is_float(atom) or bool(np.signbit(value)))
+    return value is not None and value == 0 and (not is_float(atom) or _signs(value) == {True})
+
+
+def _signs(value: np.generic) -> set[bool]:
+    """The sign bits of a number's parts."""
+    return {bool(np.signbit(part)) for part in ([value.real, value.imag] if is_complex(value.dtype) else [value])}
 
 
 def _sub(r: Rewriter, eqn: Eqn) -> Atom | None:
     """x - 0 is x, for floats with a positive zero."""
     x, y = eqn.inputs
     value = r.uniform(y)
-    return x if value is not None and value == 0 and not (is_float(y) and np.signbit(value)) else None
+    return x if value is not None and value == 0 and (not is_float(y) or _signs(value) == {False}) else None
 
 
 def _mul(r: Rewriter, eqn: Eqn) -> Atom | None:
-    """x * 1 is x, x * -1 is -x."""
+    """x * 1 is x, x * -1 is -x; not of complex numbers, whose infinities make NaN with the zero imaginary part."""
+    if is_complex(eqn.outputs[0].aval.dtype):
+        return None
     for x, other in (eqn.inputs, eqn.inputs[::-1]):
         value = r.uniform(other)
         if value is not None and value == 1:
@@ -60,7 +68,7 @@ def _mul_zero(r: Rewriter, eqn: Eqn) -> Atom | None:
         if value == 0:
             return r.builder.zeros_like(x)
         if np.isfinite(value):
-            return x if value == 1 else r.builder.mul(x, other)
+            return x if value == 1 and not is_complex(value.dtype) else r.builder.mul(x, other)
     if any(_nonzero_finite(r, a) for a in eqn.inputs):
         return r.builder.mul(*eqn.inputs)
     return None
@@ -89,9 +97,20 @@ def _div(r: Rewriter, eqn: Eqn) -> Atom | None:
     return r.builder.mul(x, r.builder.full_like(x, reciprocal)) if exact else None
 
 
-def _neg(r: Rewriter, eqn: Eqn) -> Atom | None:
+def _involution(r: Rewriter, eqn: Eqn) -> Atom | None:
+    """An operation that undoes itself."""
     inner = r.producer(eqn.inputs[0])
-    return inner.inputs[0] if inner is not None and inner.primitive.name == "neg" else None
+    return inner.inputs[0] if inner is not None and inner.primitive is eqn.primitive else None
+
+
+def _part(operand: int) -> Rule:
+    """The part of a complex number that was just put together."""
+
+    def rule(r: Rewriter, eqn: Eqn) -> Atom | None:
+        inner = r.producer(eqn.inputs[0])
+        return inner.inputs[operand] if inner is not None and inner.primitive.name == "complex" else None
+
+    return rule
 
 
 def _select(r: Rewriter, eqn: Eqn) -> Atom | None:
@@ -115,7 +134,7 @@ def _push_uniform(r: Rewriter, eqn: Eqn) -> Atom | None:
     if value is None or eqn.params["checked"]:
         return None
     with np.errstate(all="ignore"):
-        return r.builder.full(eqn.inputs[0].aval.shape, value.astype(eqn.params["dtype"]), eqn.params["dtype"])
+        return r.builder.full(eqn.inputs[0].aval.shape, eqn.primitive.impl(value, **eqn.params)[()], eqn.params["dtype"])
 
 
 def _reshape(r: Rewriter, eqn: Eqn) -> Atom | None:
@@ -252,7 +271,10 @@ RULES: dict[str, Rule] = {
     "mul": _mul,
     "mul_zero": _mul_zero,
     "div": _div,
-    "neg": _neg,
+    "neg": _involution,
+    "conj": _involution,
+    "real": _part(0),
+    "imag": _part(1),
     "select": _select,
     "convert": _convert,
     "reshape": _reshape,

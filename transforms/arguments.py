@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from functx import trees
-from functx.trace import Tracer
+from functx.errors import UnknownOptionError
+from functx.source import function_source
+from functx.trace import Tracer, where
 from functx.transforms.staging import is_static
 
 
@@ -43,6 +46,14 @@ class Arguments:
         return self.treedef.children()[0].children()[argnum]
 
 
+def refuse_unknown(transform: Callable[..., Any], unknown: Mapping[str, Any]) -> None:
+    """Raise for keywords that a transform does not have, naming those that it has."""
+    if unknown:
+        options = [p.name for p in inspect.signature(transform).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        name = transform.__name__
+        raise UnknownOptionError(f"{name} has no option {', '.join(unknown)}", where=where(), fix=f"its options are {', '.join(options)}")
+
+
 def flatten_arguments(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     """Leaves, labels and structure of a call's arguments."""
     leaves, treedef = trees.flatten((args, kwargs))
@@ -64,6 +75,37 @@ def positional_names(f: Callable[..., Any], count: int) -> list[str]:
         parameters = ()
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return [names[i] if i < len(names) else f"args[{i}]" for i in range(count)]
+
+
+def with_fixed(f: Callable[..., Any], fixed: Mapping[int, Any], fixed_names: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function of the other arguments, where some are given already, by position or by name."""
+    if not fixed and not fixed_names:
+        return f
+
+    @functools.wraps(f)
+    def rest_f(*rest: Any, **named: Any) -> Any:
+        it = iter(rest)
+        count = len(rest) + len(fixed)
+        return f(*(fixed[i] if i in fixed else next(it) for i in range(count)), **named, **fixed_names)
+
+    rest_f.__signature__ = _signature_without(f, fixed)  # type: ignore[attr-defined]
+    return rest_f
+
+
+def _signature_without(f: Callable[..., Any], positions: Container[int]) -> inspect.Signature | None:
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return None
+    return signature.replace(parameters=[p for i, p in enumerate(signature.parameters.values()) if i not in positions])
+
+
+def argument_number(n: int, args: tuple[Any, ...], f: Callable[..., Any], transform: str) -> int:
+    """``n`` as a non-negative position among the arguments of a call; TypeError if there is no such argument."""
+    if not -len(args) <= n < len(args):
+        what = f"{transform} with respect to argument {n}, but {function_source(f)} was called with {len(args)} positional arguments"
+        raise TypeError(what)
+    return n % len(args)
 
 
 def is_traced_leaf(value: Any) -> bool:

@@ -14,21 +14,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from functx import shapes, trees
-from functx.dtypes import is_inexact
+from functx.dtypes import is_complex, is_inexact
 from functx.errors import CustomRuleError
 from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Output, Var
 from functx.ops import higher_order
 from functx.ops.higher_order import SELF
 from functx.source import function_source
 from functx.trace import Trace, Tracer, current_trace, outermost, where
-from functx.transforms.arguments import is_traced_leaf
+from functx.transforms.arguments import check_callable, is_traced_leaf, positional_names, with_fixed
 from functx.transforms.boundary import wrap
 from functx.transforms.entries import typed_value
 from functx.transforms.staging import Staged, stage
 from functx.transforms.subgraphs import SubGraph, stage_subgraph
 
 _serial = itertools.count(1)
+
+# How often a rule may call its own function with ever new static arguments (the Bessel function of order n calls those of n - 1 and n + 1):
+# derivatives up to this order exist.
+MAX_NESTING = 4
 
 
 @dataclass
@@ -47,15 +53,41 @@ class _Body:
         return cls(graph, captured, not (trace.demanded or captured))
 
 
+@dataclass(frozen=True)
+class _Call:
+    """The arguments of one call: those with derivatives, and by position those that the rule takes as they are."""
+
+    args: tuple[Any, ...]
+    fixed: dict[int, Any]
+
+    def key(self) -> tuple[Any, bool]:
+        """What tells the fixed arguments apart, and whether it still does when they are gone."""
+        parts, lasting = [], True
+        for n, value in self.fixed.items():
+            part = None if isinstance(value, (Tracer, np.ndarray)) else typed_value(value)
+            if part is None or not _is_hashable(part):
+                part, lasting = id(value), False
+            parts.append((n, part))
+        return tuple(parts), lasting
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 class _CustomRule:
     """What custom_jvp and custom_vjp share."""
 
     kind = ""
 
-    def __init__(self, f: Callable[..., Any]):
-        functools.update_wrapper(self, f)
+    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()):
+        functools.update_wrapper(self, check_callable(f, self.kind))
         self._f = f
-        self._id = f"{getattr(f, '__name__', 'f')}#{next(_serial)}"
+        self._fixed = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
         # By outermost trace: the rule's functions may read Python values that change from one call of a transform to the next.
         self._memo: weakref.WeakKeyDictionary[Trace, dict[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
 
@@ -66,54 +98,73 @@ class _CustomRule:
         parent = current_trace()
         if parent is None:
             return self._f(*args, **kwargs)
-        if kwargs:
-            args = self._positional(args, kwargs)
-        sub = stage_subgraph(self._f, self.kind, args, {}, parent, share=False)
+        call = self._take(self._positional(args, kwargs))
+        sub = stage_subgraph(with_fixed(self._f, call.fixed, {}), self.kind, call.args, {}, parent, share=False)
         if any(slot.written for slot in sub.staged.trace.inputs):
             raise self._error("writes to its arguments", "a custom rule describes a pure function", "copy what it changes")
         results = [r for r in sub.staged.results if r.aval is not None]
         primal = _Body.of(sub.staged, [sub.staged.graph.outputs[r.value].atom for r in results])
-        params, captured = self._params(sub, primal, args, parent)
+        params, captured = self._params(sub, primal, call, parent)
         operands = [slot.outer_atom for slot in sub.staged.trace.inputs if slot.role is not InRole.CAPTURED]
         operands += [parent.lift(h).atom for h in captured]
-        outs = iter(parent.emit.bind(self._primitive, operands, {**params, "rule": self._id, "captures": len(captured)}))
+        outs = iter(parent.emit.bind(self._primitive, operands, {**params, "captures": len(captured)}))
         leaves = [r.constant if r.aval is None else wrap(next(outs), r.aval.kind, parent) for r in sub.staged.results]
         return trees.unflatten(sub.staged.out_tree, leaves)
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments by position, as the functions of a rule take them."""
-        bound = inspect.signature(self._f).bind(*args, **kwargs)
+        """All arguments by position, defaults too, as the functions of a rule take them."""
+        try:
+            bound = inspect.signature(self._f).bind(*args, **kwargs)
+        except ValueError:  # it tells no signature
+            return args
         if bound.kwargs:
             what = f"takes {sorted(bound.kwargs)} by keyword only"
             raise self._error(what, "its rule receives arguments by position", "make them positional")
+        bound.apply_defaults()
         return bound.args
 
-    def _params(self, sub: SubGraph, primal: _Body, args: tuple[Any, ...], parent: Trace) -> tuple[dict[str, Any], list[Tracer]]:
+    def _take(self, args: tuple[Any, ...]) -> _Call:
+        """Separate the arguments that the rule takes as they are."""
+        odd = [n for n in self._fixed if not -len(args) <= n < len(args)]
+        if odd:
+            raise self._error(f"was called with {len(args)} arguments, so that nondiff_argnums {odd[0]} names none")
+        fixed = {n: args[n] for n in sorted(n % len(args) for n in self._fixed)}
+        return _Call(tuple(v for n, v in enumerate(args) if n not in fixed), fixed)
+
+    def _params(self, sub: SubGraph, primal: _Body, call: _Call, parent: Trace) -> tuple[dict[str, Any], list[Tracer]]:
         """The graphs of the rule, and the handles that they close over."""
         leaves = [_leaf_type(v, slot, sub) for v, slot in zip(sub.arguments.leaves, sub.slots, strict=True)]
-        key = (self._id, sub.arguments.treedef, tuple(leaves))
+        fixed, told_apart = call.key()
+        key = (id(self), sub.arguments.treedef, tuple(leaves), fixed)
         arguments = sum(slot is not None for slot in sub.slots)
-        if _is_tracing(parent, key):
-            rule: dict[str, Any] = self._self_rule(sub)
+        name = _name_while_tracing(parent, key)
+        if name is not None:
+            rule: dict[str, Any] = {"rule": name, **self._self_rule(sub)}
             return {"graph": _aligned(primal, arguments, primal.captured), **rule}, primal.captured
+        nesting = _nesting(parent, id(self))
         memo = self._memo.setdefault(outermost(parent), {})
-        if key in memo and primal.pure:
-            return memo[key], []
-        bodies, extra = self._trace_rule(sub, args, parent, key)
+        if (key, nesting) in memo and primal.pure:
+            return memo[key, nesting], []
+        name = f"{getattr(self._f, '__name__', 'f')}#{next(_serial)}"
+        if nesting == MAX_NESTING:  # SELF without an enclosing equation of this name: a derivative is refused
+            return {"graph": _aligned(primal, arguments, primal.captured), "rule": name, **self._self_rule(sub)}, primal.captured
+        bodies, extra = self._trace_rule(sub, call, parent, (key, name))
         captured = _distinct([*primal.captured, *(h for body in bodies.values() for h in body.captured)])
         graphs = {name: _aligned(body, self._capture_place(name, arguments), captured) for name, body in bodies.items()}
-        params = {"graph": _aligned(primal, arguments, captured), **graphs, **extra}
-        if primal.pure and all(body.pure for body in bodies.values()):
-            memo[key] = params
+        params = {"graph": _aligned(primal, arguments, captured), **graphs, **extra, "rule": name}
+        if told_apart and primal.pure and all(body.pure for body in bodies.values()):
+            memo[key, nesting] = params
         return params, captured
 
     def _error(self, what: str, why: str = "", fix: str = "") -> CustomRuleError:
         return CustomRuleError(f"{function_source(self._f)}, which has a {self.kind} rule, {what}", where=where(), why=why, fix=fix)
 
 
-def _is_tracing(trace: Trace | None, rule: Any) -> bool:
-    """Whether a trace or one that encloses it is tracing the given rule."""
-    return trace is not None and (trace.rule == rule or _is_tracing(trace.parent, rule))
+def _name_while_tracing(trace: Trace | None, key: Any) -> str | None:
+    """The name of the rule with this key, if it is the innermost one of its function that is being traced."""
+    while trace is not None and (trace.rule is None or trace.rule[0][0] != key[0]):
+        trace = trace.parent
+    return trace.rule[1] if trace is not None and trace.rule[0] == key else None
 
 
 def _leaf_type(value: Any, slot: int | None, sub: SubGraph) -> Any:
@@ -133,11 +184,19 @@ def _aligned(body: _Body, place: int, captured: Sequence[Tracer]) -> Graph:
     return body.graph.replace(inputs=(*given[:place], *all_captured, *given[place:]))
 
 
+def _nesting(trace: Trace | None, owner: int) -> int:
+    """How many of a trace and those that enclose it trace rules of one function."""
+    if trace is None:
+        return 0
+    return (trace.rule is not None and trace.rule[0][0] == owner) + _nesting(trace.parent, owner)
+
+
 class custom_jvp(_CustomRule):  # noqa: N801 - a function in all but implementation
     """A function with a forward-mode rule: ``@custom_jvp``, then ``@f.defjvp``.
 
     The rule ``jvp(primals, tangents) -> (out, out_tangent)`` must be linear in the tangents; reverse mode follows by transposing it.
-    Tangents of integer arguments are None.
+    Tangents of integer arguments are None. Arguments numbered in ``nondiff_argnums`` (``custom_jvp(f, nondiff_argnums=(1,))``) have no
+    derivative and may be anything: the rule gets them first, ``jvp(*nondiff, primals, tangents)``, and the others in the tuples.
 
     >>> import numpy as np
     >>> import functx as fx
@@ -167,10 +226,10 @@ class custom_jvp(_CustomRule):  # noqa: N801 - a function in all but implementat
     def _capture_place(self, name: str, arguments: int) -> int:
         return arguments
 
-    def _trace_rule(self, sub: SubGraph, args: tuple[Any, ...], parent: Trace, key: Any) -> tuple[dict[str, _Body], dict[str, Any]]:
+    def _trace_rule(self, sub: SubGraph, call: _Call, parent: Trace, rule: Any) -> tuple[dict[str, _Body], dict[str, Any]]:
         if self._rule is None:
             raise self._error("was called before its rule was set", fix="set it with @f.defjvp")
-        values = _Inputs(self._rule, self.kind, parent, key)
+        values = _Inputs(self._rule, self.kind, call, rule)
         primals = values.like(sub)
         tangents = [values.unknown(h.aval) if isinstance(h, Tracer) else None for h in primals]
         shown = [t if t is not None and is_inexact(t.aval.dtype) else None for t in tangents]
@@ -187,7 +246,8 @@ class custom_vjp(_CustomRule):  # noqa: N801
     """A function with a reverse-mode rule: ``@custom_vjp``, then ``f.defvjp(fwd, bwd)``.
 
     ``fwd(*args) -> (out, residuals)`` and ``bwd(residuals, ct) -> cotangents``, a tuple with one entry per argument (None: zero). Forward
-    mode follows by transposing ``bwd``, which must then be linear in ``ct``.
+    mode follows by transposing ``bwd``, which must then be linear in ``ct``. Arguments numbered in ``nondiff_argnums`` have no derivative
+    and may be anything: ``fwd`` gets them in their places, ``bwd`` first, ``bwd(*nondiff, residuals, ct)``, with no cotangents for them.
 
     >>> import numpy as np
     >>> import functx as fx
@@ -214,10 +274,11 @@ class custom_vjp(_CustomRule):  # noqa: N801
     def _capture_place(self, name: str, arguments: int) -> int:
         return arguments if name == "fwd" else 0
 
-    def _trace_rule(self, sub: SubGraph, args: tuple[Any, ...], parent: Trace, key: Any) -> tuple[dict[str, _Body], dict[str, Any]]:
+    def _trace_rule(self, sub: SubGraph, call: _Call, parent: Trace, rule: Any) -> tuple[dict[str, _Body], dict[str, Any]]:
         if self._fwd is None or self._bwd is None:
             raise self._error("was called before its rule was set", fix="set it with f.defvjp(fwd, bwd)")
-        forward = stage_subgraph(self._fwd, self.kind, args, {}, parent, share=False, rule=key).staged
+        fwd = with_fixed(self._fwd, call.fixed, {})
+        forward = stage_subgraph(fwd, self.kind, call.args, {}, parent, share=False, rule=rule).staged
         children = forward.out_tree.children() if forward.out_tree.type is tuple else []
         if len(children) != 2 or children[0] != sub.staged.out_tree:
             raise self._error("has a fwd that does not return its results and residuals", fix="return out, residuals")
@@ -225,7 +286,7 @@ class custom_vjp(_CustomRule):  # noqa: N801
         residuals = [r for r in forward.results[count:] if r.aval is not None]
         outputs = _matching(self, sub.staged, forward, range(count), "result")
         outputs += [forward.graph.outputs[r.value].atom for r in residuals]
-        values = _Inputs(self._bwd, self.kind, parent, key)
+        values = _Inputs(self._bwd, self.kind, call, rule)
         saved = [r.constant if r.aval is None else values.known(r.aval, forward, r.value) for r in forward.results[count:]]
         cts = [r.constant if r.aval is None else values.unknown(r.aval) for r in sub.staged.results]
         backward = values.stage(trees.unflatten(children[1], saved), trees.unflatten(sub.staged.out_tree, cts))
@@ -237,32 +298,35 @@ class custom_vjp(_CustomRule):  # noqa: N801
         given = _leaves_with_none(backward)
         expected = _args_tree(sub).children()
         if len(given) != len(expected):
+            names = ", ".join(positional_names(sub.f, len(expected)))
             raise self._error(
-                f"has a bwd that returns {len(given)} cotangents for {len(expected)} arguments", fix="return a tuple, one per argument"
+                f"has a bwd that returns {len(given)} cotangents for {len(expected)} arguments",
+                fix=f"return a tuple with one per argument ({names}), None for one without derivative",
             )
         per_leaf: list[Any] = []
         for i, (tree, (own, results)) in enumerate(zip(expected, given, strict=True)):
             if own is None:
                 per_leaf += [None] * tree.num_leaves
             elif len(results) != tree.num_leaves:
-                raise self._error(f"has a bwd whose cotangent {i} has structure {own}; the argument has {tree}")
+                name = positional_names(sub.f, len(expected))[i]
+                raise self._error(f"has a bwd whose cotangent of argument '{name}' has structure {own}; the argument has {tree}")
             else:
                 per_leaf += results
         positions, atoms = [], []
-        for result, slot in zip(per_leaf, sub.slots, strict=True):
+        for result, slot, label in zip(per_leaf, sub.slots, sub.arguments.labels, strict=True):
             aval = None if slot is None else sub.staged.trace.inputs[slot].var.aval
             if result is not None and aval is not None and is_inexact(aval.dtype):
                 positions.append(slot)
-                atoms.append(_typed(self, backward, result, aval, "cotangent"))
+                atoms.append(_typed(self, backward, result, aval, f"cotangent of argument {label}"))
         return tuple(positions), atoms
 
 
 class _Inputs:
     """Inputs of a rule that are no arguments of the caller: residuals, tangents, cotangents."""
 
-    def __init__(self, f: Callable[..., Any], transform: str, parent: Trace, key: Any):
-        self.f, self.trace = f, Trace(function_source(f), transform)
-        self.trace.rule = key
+    def __init__(self, f: Callable[..., Any], transform: str, call: _Call, rule: Any):
+        self.f, self.trace, self.fixed = f, Trace(function_source(f), transform), tuple(call.fixed.values())
+        self.trace.rule = rule
 
     def unknown(self, aval: AbstractArray) -> Tracer:
         return self.trace.add_input(aval, hidden=True, label="of the rule").handle
@@ -284,7 +348,7 @@ class _Inputs:
         return out
 
     def stage(self, *args: Any) -> Staged:
-        return stage(self.f, self.trace, args, {})
+        return stage(self.f, self.trace, (*self.fixed, *args), {})
 
 
 def _args_tree(sub: SubGraph) -> Any:
@@ -319,6 +383,8 @@ def _typed(rule: _CustomRule, staged: Staged, result: Any, aval: AbstractArray, 
     if atom is None or (atom.aval.shape != aval.shape and atom.aval.shape != ()):
         shape = "no array" if atom is None else shapes.show(atom.aval.shape)
         raise rule._error(f"has a rule whose {what} has shape {shape} where {shapes.show(aval.shape)} is needed")
+    if is_complex(atom.aval.dtype) and not is_complex(aval.dtype):
+        raise rule._error(f"has a rule whose {what} has dtype {atom.aval.dtype} where {aval.dtype} is needed", fix="take its real part")
     if atom.aval.dtype != aval.dtype:
         atom = b.convert(atom, dtype=aval.dtype, checked=False)
     if atom.aval.shape != aval.shape:

@@ -44,7 +44,7 @@ def jvp_equation(b: Emitter, eqn: Eqn, env: dict[Var, Atom], tangents: Sequence[
             if t is not None:
                 total = b.add_cotangents(total, scale(b, t, partial, outs[0], ins, params))
         return [total]
-    if primitive.transpose is not None:
+    if primitive.transpose is not None and primitive.jvp is None:
         return [_linear(b, eqn, ins, tangents)]
     if primitive.jvp is None:
         raise primitive.missing("jvp")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import PYTHON_DTYPES, is_inexact
+from functx.dtypes import PYTHON_DTYPES, is_complex, is_inexact
 from functx.errors import NonScalarLossError, StructureError
 from functx.ir import Graph, Literal
-from functx.source import function_source, hides_frames
+from functx.source import hides_frames
 from functx.trace import type_of_value, where
-from functx.transforms.arguments import check_callable, flatten_arguments
+from functx.transforms.arguments import argument_number, check_callable, flatten_arguments
 from functx.transforms.boundary import deliver, execute, input_values, translate
 from functx.transforms.differentiation import Differentiated, gradient_tree, joint_graph_of, stage_differentiated, wanted_leaves
 from functx.transforms.staging import Staged
@@ -48,7 +48,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
     @hides_frames
     @functools.wraps(f)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
-        nums = [_argnum(n, args, f) for n in ((argnums,) if _is_single(argnums) else argnums)]
+        nums = [argument_number(n, args, f, "grad") for n in ((argnums,) if _is_single(argnums) else argnums)]
         d, joint, env = _joint(f, nums, has_aux, args, kwargs)
         outs = execute(joint, input_values(d.staged, d.parent), d.parent, translate(d.staged.trace.known, env))
         gradients = outs[len(d.staged.graph.outputs) :]
@@ -90,7 +90,7 @@ def joint_graph(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
 
     @functools.wraps(f)
     def joint_graph_f(*args: Any, **kwargs: Any) -> Graph:
-        nums = [_argnum(n, args, f) for n in ((argnums,) if _is_single(argnums) else argnums)]
+        nums = [argument_number(n, args, f, "grad") for n in ((argnums,) if _is_single(argnums) else argnums)]
         return _joint(f, nums, has_aux, args, kwargs)[1]
 
     return joint_graph_f
@@ -107,12 +107,6 @@ def _joint(f: Callable[..., Any], nums: Sequence[int], has_aux: bool, args: Any,
 
 def _is_single(argnums: Any) -> bool:
     return isinstance(argnums, (int, np.integer))
-
-
-def _argnum(n: int, args: tuple[Any, ...], f: Callable[..., Any]) -> int:
-    if not -len(args) <= n < len(args):
-        raise TypeError(f"grad with respect to argument {n}, but {function_source(f)} was called with {len(args)} positional arguments")
-    return n % len(args)
 
 
 def _loss_output(staged: Staged, has_aux: bool) -> int | None:
@@ -140,9 +134,9 @@ def _loss_output(staged: Staged, has_aux: bool) -> int | None:
             f"grad of {name}: the result has shape {shapes.show(aval.shape)}, not ()",
             where=where(),
             why=why,
-            fix="reduce it with .sum() or .mean(); for a Jacobian, map the pull-back of functx.vjp over the identity "
-            "(functx.jacrev is to come)",
+            fix="reduce it with .sum() or .mean(), or take functx.jacrev, the Jacobian",
         )
-    if not is_inexact(aval.dtype) or aval.dtype.kind == "c":
-        raise NonScalarLossError(f"grad of {name}: the result has dtype {aval.dtype}", where=where(), why=why, fix="return a float")
+    if not is_inexact(aval.dtype) or is_complex(aval.dtype):
+        fix = "return its real part, .real, or np.abs of it" if is_complex(aval.dtype) else "return a float"
+        raise NonScalarLossError(f"grad of {name}: the result has dtype {aval.dtype}", where=where(), why=why, fix=fix)
     return result.value

@@ -13,7 +13,7 @@ from functx import dtypes, shapes, trees
 from functx.ir import AbstractArray, Graph
 from functx.source import function_source, hides_frames
 from functx.trace import Trace, current_trace
-from functx.transforms.arguments import flatten_arguments, is_traced_leaf
+from functx.transforms.arguments import Arguments, flatten_arguments, is_traced_leaf
 from functx.transforms.staging import Leaf, Staged, add_leaves, lift_leaves, stage
 
 
@@ -46,21 +46,28 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={shapes.show(self.shape)}, dtype={self.dtype})"
 
 
-def _stage(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Staged:
+def stage_abstract(
+    f: Callable[..., Any], transform: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Staged, Arguments, list[int | None]]:
+    """Trace ``f`` on types alone: argument leaves may be ShapeDtypeStructs. Returns also the input of each argument leaf."""
     arguments = flatten_arguments(f, args, kwargs)
     parent = current_trace()
     leaves = [v if isinstance(v, ShapeDtypeStruct) else lift_leaves([v], parent)[0] for v in arguments.leaves]
-    trace = Trace(function_source(f), "make_ir", opaque=True)
+    trace = Trace(function_source(f), transform, opaque=True)
 
     def describe(i: int, value: Any) -> Leaf | None:
         if isinstance(value, ShapeDtypeStruct):
             return Leaf(value, arguments.labels[i], AbstractArray(value.shape, value.dtype))
         return Leaf(value, arguments.labels[i]) if is_traced_leaf(value) else None
 
-    _, given = add_leaves(trace, leaves, describe)
+    slots, given = add_leaves(trace, leaves, describe)
     args, kwargs = arguments.rebuild(given)
-    staged = stage(f, trace, args, kwargs)
-    trace.release()
+    return stage(f, trace, args, kwargs), arguments, slots
+
+
+def _stage(f: Callable[..., Any], transform: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Staged:
+    staged, _, _ = stage_abstract(f, transform, args, kwargs)
+    staged.trace.release()
     return staged
 
 
@@ -77,7 +84,7 @@ def make_ir(f: Callable[..., Any]) -> Callable[..., Graph]:
     @hides_frames
     @functools.wraps(f)
     def make_ir_f(*args: Any, **kwargs: Any) -> Graph:
-        return _stage(f, args, kwargs).graph
+        return _stage(f, "make_ir", args, kwargs).graph
 
     return make_ir_f
 
@@ -89,7 +96,7 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> fx.eval_shape(lambda x, y: x @ y, ShapeDtypeStruct((2, 3), float), ShapeDtypeStruct((3, 4), float))
     ShapeDtypeStruct(shape=(2, 4), dtype=float64)
     """
-    staged = _stage(f, args, kwargs)
+    staged = _stage(f, "eval_shape", args, kwargs)
     leaves = [ShapeDtypeStruct(r.aval.shape, r.aval.dtype) if r.aval is not None else _constant_struct(r.constant) for r in staged.results]
     return trees.unflatten(staged.out_tree, leaves)
 

@@ -6,12 +6,14 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from functx.ir import Atom, Graph, Input, InRole, Mark, Output, OutRole, Var
+from functx.dtypes import is_inexact
+from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Mark, Output, OutRole, Var
 from functx.primitive import Emitter
 from functx.transforms.batching import emit_vmap
 from functx.transforms.forward import emit_jvp
 from functx.transforms.inline import inline_calls
 from functx.transforms.reverse import pullback
+from functx.transforms.split import split_joint
 from functx.util import zip_strict
 
 _regions = itertools.count(1)
@@ -60,6 +62,23 @@ class Interpreter:
         in_cts = pulled.pull(b, cts)
         inputs = [*graph.inputs, *(Input(ct, InRole.COTANGENT) for ct in cts if ct is not None)]
         return b.build(inputs, [Output(ct, OutRole.GRADIENT) for ct in in_cts if ct is not None]), [ct is not None for ct in in_cts]
+
+    def split(self, graph: Graph, active: Sequence[bool]) -> tuple[Graph, Graph, list[bool], list[bool]]:
+        """Inputs to outputs and residuals; residuals and the cotangents of all outputs that can have one to those of the active inputs.
+
+        Returns also which inputs get a cotangent, and which outputs have one.
+        """
+        b = self.emitter()
+        forward, backward = self.new_region(b)
+        b.mark = forward
+        pulled = pullback(b, graph, graph.in_vars, active)
+        cts = [Var(AbstractArray(a.aval.shape, a.aval.dtype)) if is_inexact(a.aval.dtype) else None for a in pulled.outs]
+        b.mark = backward
+        in_cts = pulled.pull(b, cts)
+        inputs = [*graph.inputs, *(Input(ct, InRole.COTANGENT) for ct in cts if ct is not None)]
+        outputs = [s.with_atom(a) for s, a in zip_strict(graph.outputs, pulled.outs)]
+        joint = b.build(inputs, [*outputs, *(Output(ct, OutRole.GRADIENT) for ct in in_cts if ct is not None)])
+        return *split_joint(joint, len(graph.inputs), len(outputs)), [ct is not None for ct in in_cts], [ct is not None for ct in cts]
 
     def pullback(self, b: Emitter, graph: Graph, atoms: Sequence[Atom], active: Sequence[bool]) -> Any:
         """Emit ``graph`` into ``b``; returns its results and their pull-back (the vjp rule of a graph that is seen through)."""

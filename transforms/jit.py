@@ -6,11 +6,10 @@ Called inside an enclosing trace, a jitted function is staged there as a ``call`
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 import time
 import types
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +25,7 @@ from functx.ir import Graph
 from functx.ops.higher_order import call
 from functx.source import function_source, hides_frames, warn
 from functx.trace import Trace, Tracer, current_trace, where
-from functx.transforms.arguments import check_callable, flatten_arguments, is_traced_leaf, positional_names
+from functx.transforms.arguments import check_callable, flatten_arguments, is_traced_leaf, positional_names, refuse_unknown, with_fixed
 from functx.transforms.entries import Entry, Key, leaf_key, make_entry, typed_value
 from functx.transforms.pipeline import optimize
 from functx.transforms.staging import Leaf, add_leaves, stage
@@ -63,6 +62,7 @@ class JitOptions:
     static_argnums: tuple[int, ...] = ()
     static_argnames: tuple[str, ...] = ()
     backend: str | None = None
+    inline: bool = True
 
 
 @dataclass
@@ -82,17 +82,7 @@ class _Call:
 
     def function(self) -> Callable[..., Any]:
         """The function of the dynamic arguments: what is traced."""
-        if not self.fixed and not self.fixed_names:
-            return self.f
-
-        @functools.wraps(self.f)
-        def f(*rest: Any, **named: Any) -> Any:
-            it = iter(rest)
-            count = len(rest) + len(self.fixed)
-            return self.f(*(self.fixed[i] if i in self.fixed else next(it) for i in range(count)), **named, **self.fixed_names)
-
-        f.__signature__ = _signature_without(self.f, self.fixed)  # type: ignore[attr-defined]
-        return f
+        return with_fixed(self.f, self.fixed, self.fixed_names)
 
 
 class JittedFunction:
@@ -244,7 +234,8 @@ class JittedFunction:
         """Stage the function inside the enclosing trace as one ``call`` equation."""
         parent = current_trace()
         sub = stage_subgraph(taken.function(), "jit", taken.args, taken.kwargs, parent, opaque=True)
-        return bind_subgraph(sub.staged, parent, call, {"graph": sub.staged.graph, "name": getattr(self._f, "__name__", "f")})
+        params = {"graph": sub.staged.graph, "name": getattr(self._f, "__name__", "f")}
+        return bind_subgraph(sub.staged, parent, call, params if self._options.inline else {**params, "inline": False})
 
 
 def _first_match(entries: Sequence[Entry], leaves: Sequence[Any]) -> tuple[Entry | None, Any]:
@@ -294,14 +285,6 @@ def _static_value(value: Any, f: Callable[..., Any]) -> Any:
     return value
 
 
-def _signature_without(f: Callable[..., Any], positions: Container[int]) -> inspect.Signature | None:
-    try:
-        signature = inspect.signature(f)
-    except (TypeError, ValueError):
-        return None
-    return signature.replace(parameters=[p for i, p in enumerate(signature.parameters.values()) if i not in positions])
-
-
 def jit(
     f: Callable[..., Any] | None = None,
     *,
@@ -309,6 +292,8 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     backend: str | None = None,
     dynamic: bool = False,
+    inline: bool = True,
+    **unknown: Any,
 ) -> Any:
     """Compile ``f`` to native code, once per structure, shapes and dtypes of its arguments.
 
@@ -320,10 +305,13 @@ def jit(
       static_argnums, static_argnames: arguments passed to f as they are; they must be hashable and are part of the key.
       backend: "cpp", "reference", or another registered one; by default C++ where a compiler is found.
       dynamic: False (the only mode so far): every distinct shape is compiled by itself.
+      inline: whether derivatives see through f where it is called inside another transformed function. Where not, its call stays one
+        equation, with one more for its backward side, until the whole is compiled.
 
     Raises:
       ConcretizationError: f looks at the value of an array.
       StaticArgumentError: an argument is neither data nor hashable.
+      UnknownOptionError: a keyword that is none of these.
 
     >>> import numpy as np
     >>> import functx as fx
@@ -335,11 +323,13 @@ def jit(
     >>> a
     array([3., 6.])
     """
+    refuse_unknown(jit, unknown)
     if dynamic:
         raise NotImplementedError("dynamic shapes: only dynamic=False is supported so far")
     options = JitOptions(
         (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums),
         (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames),
         backend,
+        inline,
     )
     return (lambda g: JittedFunction(g, options)) if f is None else JittedFunction(f, options)

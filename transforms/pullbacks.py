@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from functx import shapes, trees
-from functx.dtypes import is_inexact
-from functx.errors import LeakedTracerError, StructureError
-from functx.ir import AbstractArray, Input, InRole, Output, OutRole, Var
-from functx.source import function_source, hides_frames
-from functx.trace import Trace, Tracer, current_trace, where
+from functx import trees
+from functx.errors import StructureError
+from functx.ir import Input, InRole, Output, OutRole, Var
+from functx.source import hides_frames
+from functx.trace import where
 from functx.transforms.arguments import flatten_arguments
 from functx.transforms.boundary import deliver, execute, input_values, translate, wrap
-from functx.transforms.differentiation import counts_as_float, gradient_tree, has_derivative, joint_graph_of, stage_differentiated, type_of
+from functx.transforms.differentiation import counts_as_float, gradient_tree, has_derivative, stage_differentiated
 from functx.transforms.forward import emit_jvp
 from functx.transforms.interpreter import INTERPRETER
-from functx.transforms.split import split_joint
+from functx.transforms.linear_maps import fitting, has_tangent, primary_tree, pullback_map, values_in
 from functx.util import zip_strict
 
 
@@ -47,54 +44,26 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     arguments = flatten_arguments(f, primals, {})
     wanted = {i for i, v in enumerate(arguments.leaves) if has_derivative(v)}
     d = stage_differentiated(f, "vjp", arguments, wanted)
-    if has_aux and (d.staged.out_tree.type is not tuple or len(d.staged.out_tree.children()) != 2):
-        raise StructureError(f"has_aux: {function_source(f)} must return a pair", where=where(), fix="return out, aux")
-    out_tree = d.staged.out_tree.children()[0] if has_aux else d.staged.out_tree
+    out_tree = primary_tree(d.staged, has_aux)
     targets = d.staged.results[: out_tree.num_leaves]
-    cts = [Var(AbstractArray(r.aval.shape, r.aval.dtype)) if r.aval and is_inexact(r.aval.dtype) else None for r in targets]
-    seeds = [(r.value, ct) for r, ct in zip_strict(targets, cts) if ct is not None]
-    joint, env = joint_graph_of(d.staged, d.active, seeds, [ct for _, ct in seeds])
-    forward, backward = split_joint(joint, len(d.staged.graph.inputs), len(d.staged.graph.outputs))
-    outs = execute(forward, input_values(d.staged, d.parent), d.parent, translate(d.staged.trace.known, env))
-    residuals = outs[len(d.staged.graph.outputs) :]
+    linear, outs = pullback_map(d, targets)
     result = deliver(d.staged, outs, d.parent)
 
+    @hides_frames
     def pull(ct: Any) -> tuple[Any, ...]:
-        given = [_fitting(v, c) for v, c in zip_strict(_cotangent_leaves(ct, out_tree), cts) if c is not None]
-        held = residuals if d.parent is None else [d.parent.tracer(a) for a in residuals]
-        parent = current_trace()
-        if parent is None and d.parent is not None:
-            raise LeakedTracerError(
-                f"the pull-back of {function_source(f)} was called after {d.parent.transform} of {d.parent.name} had finished",
-                where=where(),
-                why="it was made there, and holds values that exist only while that function is traced",
-                fix="call it inside, or call functx.vjp outside",
-            )
-        values = [*held, *given] if parent is None else [parent.handle(v).atom for v in [*held, *given]]
-        gradients = execute(backward, values, parent)
-        return tuple(gradient_tree(d, n, gradients, parent) for n in range(len(primals)))
+        leaves = [v for v, r in zip_strict(cotangent_leaves(ct, out_tree), targets) if has_tangent(r)]
+        gradients, trace = linear.apply([fitting(v, var, "cotangent") for v, var in zip_strict(leaves, linear.arguments)])
+        return tuple(gradient_tree(d, n, gradients, trace) for n in range(len(primals)))
 
     return (result[0], pull, result[1]) if has_aux else (result, pull)
 
 
-def _cotangent_leaves(ct: Any, out_tree: Any) -> list[Any]:
+def cotangent_leaves(ct: Any, out_tree: Any) -> list[Any]:
+    """The leaves of a cotangent that must have the structure of the results."""
     leaves, tree = trees.flatten(ct)
     if tree != out_tree:
         raise StructureError(f"the cotangent has structure {tree}, the results have {out_tree}", where=where())
     return leaves
-
-
-def _fitting(value: Any, var: Var, what: str = "cotangent") -> Any:
-    """A cotangent or tangent of exactly the type it belongs to; Python scalars take its dtype."""
-    aval = var.aval
-    own = type_of(value)
-    if own.shape != aval.shape or (own.dtype != aval.dtype and not own.weak):
-        raise StructureError(
-            f"a {what} of type {own} does not fit a value of type {aval.with_kind(own.kind)}",
-            where=where(),
-            fix=f"give it shape {shapes.show(aval.shape)} and dtype {aval.dtype}",
-        )
-    return value if isinstance(value, Tracer) and own.dtype == aval.dtype else np.asarray(value).astype(aval.dtype, copy=False)[...]
 
 
 @hides_frames
@@ -115,11 +84,11 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
         raise StructureError("jvp takes a tuple of primals and a tuple of as many tangents", where=where(), fix="jvp(f, (x,), (dx,))")
     arguments = flatten_arguments(f, tuple(primals), {})
-    directions = _direction_leaves(primals, tangents)
+    directions = direction_leaves(primals, tangents)
     wanted = {i for i, (v, t) in enumerate(zip_strict(arguments.leaves, directions)) if t is not None and counts_as_float(v)}
     d = stage_differentiated(f, "jvp", arguments, wanted)
     parent, graph = d.parent, d.staged.graph
-    moving = {d.slots[i]: _fitting(directions[i], d.staged.trace.inputs[d.slots[i]].var, "tangent") for i in sorted(wanted)}
+    moving = {d.slots[i]: fitting(directions[i], d.staged.trace.inputs[d.slots[i]].var, "tangent") for i in sorted(wanted)}
     b = INTERPRETER.emitter()
     in_tangents = [Var(v.aval) if i in moving else None for i, v in enumerate(graph.in_vars)]
     outs, out_tangents, env = emit_jvp(b, graph, graph.in_vars, in_tangents)
@@ -127,25 +96,21 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     outputs = [s.with_atom(a) for a, s in zip_strict(outs, graph.outputs)]
     inputs = [*graph.inputs, *(Input(t, InRole.TANGENT) for t in in_tangents if t is not None)]
     joint = b.build(inputs, [*outputs, *(r for r in results if r is not None)])
-    values = [*input_values(d.staged, parent), *_values([moving[i] for i in sorted(moving)], parent)]
+    values = [*input_values(d.staged, parent), *values_in(parent, [moving[i] for i in sorted(moving)])]
     out = execute(joint, values, parent, translate(d.staged.trace.known, env))
     rest = iter(out[len(outputs) :])
     leaves = [None if r is None else wrap(next(rest), r.kind, parent) for r in results]
     return deliver(d.staged, out, parent), trees.unflatten(d.staged.out_tree, leaves)
 
 
-def _values(concrete: Sequence[Any], parent: Trace | None) -> list[Any]:
-    return list(concrete) if parent is None else [parent.handle(v).atom for v in concrete]
-
-
 def _tangent_output(b: Any, result: Any, outs: Sequence[Any], tangents: Sequence[Any]) -> Output | None:
-    if result.aval is None or not is_inexact(result.aval.dtype):
+    if not has_tangent(result):
         return None
     tangent = tangents[result.value]
     return Output(b.zeros_like(outs[result.value]) if tangent is None else tangent, OutRole.TANGENT, kind=result.aval.kind)
 
 
-def _direction_leaves(primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+def direction_leaves(primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     """One tangent per leaf of the primals, None for those that do not move."""
     out: list[Any] = []
     for x, t in zip_strict(primals, tangents):

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from functx.dtypes import is_inexact
+from functx.dtypes import is_complex, is_inexact
 from functx.errors import NonLinearError
-from functx.ir import Atom, Eqn, Graph, Input, Output, Var, read
-from functx.primitive import Emitter
+from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, Output, Var, read
+from functx.primitive import Emitter, conjugate
 from functx.util import zip_strict
 
 Pull = Callable[[Emitter, Sequence[Atom | None]], Sequence[Atom | None]]
@@ -86,9 +86,11 @@ def pull_equation(
     primitive, params = eqn.primitive, eqn.params
     if primitive.partials is not None:
         return [
-            scale(b, cts[0], partial, outs[0], ins, params) if flag else None for partial, flag in zip_strict(primitive.partials, flags)
+            _unscale(b, cts[0], partial, outs[0], ins, params, ins[i].aval) if flag else None
+            for i, (partial, flag) in enumerate(zip_strict(primitive.partials, flags))
         ]
-    if primitive.transpose is not None:
+    linear = all(primitive.is_linear_in(i) for i, flag in enumerate(flags) if flag)
+    if primitive.transpose is not None and (linear or primitive.jvp is None):
         return [primitive.transposed(b, cts[0], i, ins, params) if flag else None for i, flag in enumerate(flags)]
     if primitive.jvp is None:
         raise primitive.missing("jvp")
@@ -96,12 +98,35 @@ def pull_equation(
 
 
 def scale(b: Emitter, t: Atom, partial: Any, out: Atom, ins: Sequence[Atom], params: Mapping[str, Any]) -> Atom | None:
-    """A tangent or cotangent times a partial derivative, zero times anything being zero."""
+    """A tangent times a partial derivative, zero times anything being zero. Of a pair, the second one belongs to the conjugate tangent."""
     if partial is None:
         return None
-    if callable(partial):
-        return b.mul_zero(t, partial(b, out, *ins, **params))
-    return t if partial == 1 else b.neg(t) if partial == -1 else b.mul(t, b.full_like(t, partial))
+    if not callable(partial):
+        return _times_number(b, t, partial)
+    value = partial(b, out, *ins, **params)
+    if not isinstance(value, tuple):
+        return None if value is None else b.mul_zero(t, value)
+    total = b.add(b.mul_zero(t, value[0]), b.mul_zero(b.conj(t), value[1]))
+    return total if is_complex(out.aval.dtype) else b.real(total)
+
+
+def _unscale(
+    b: Emitter, ct: Atom, partial: Any, out: Atom, ins: Sequence[Atom], params: Mapping[str, Any], operand: AbstractArray
+) -> Atom | None:
+    """The adjoint of :func:`scale` under Re sum(conj(a) * b): a cotangent times the conjugate of a partial."""
+    if partial is None:
+        return None
+    if not callable(partial):
+        return _times_number(b, ct, partial)
+    value = partial(b, out, *ins, **params)
+    if not isinstance(value, tuple):
+        return None if value is None else b.mul_zero(ct, conjugate(b, value))
+    whole = ct if is_complex(out.aval.dtype) else b.convert(ct, dtype=operand.dtype, checked=False)
+    return b.add(b.mul_zero(whole, b.conj(value[0])), b.mul_zero(b.conj(whole), value[1]))
+
+
+def _times_number(b: Emitter, t: Atom, number: float) -> Atom:
+    return t if number == 1 else b.neg(t) if number == -1 else b.mul(t, b.full_like(t, number))
 
 
 def _transposed_jvp(

@@ -19,6 +19,7 @@ from functx.capture import by_reference, held_by_nobody_else, overlaps, place
 from functx.dtypes import Kind
 from functx.errors import OverlapError, StaticArgumentError, StructureError, functx_cause
 from functx.ir import AbstractArray, Graph, Output, OutRole
+from functx.numpy.masked import Masked, refusal
 from functx.trace import Trace, TraceInput, Tracer, ViewOp, dataless, type_of_value, where
 
 
@@ -240,6 +241,8 @@ def _views(h: Tracer) -> tuple[ViewOp, ...]:
 
 def _check_constant(trace: Trace, value: Any) -> None:
     """Refuse a result that functx cannot look into: traced values in it would not come out, and every call would return this one object."""
+    if isinstance(value, Masked):
+        raise refusal("returning")
     kind = type(value)
     plain = isinstance(value, (np.ndarray, np.generic)) or kind in dtypes.PYTHON_DTYPES
     opaque = not plain and not _is_constant(value) and (kind.__hash__ is object.__hash__ or kind.__module__ != "builtins")

@@ -25,6 +25,7 @@ class SubGraph:
       slots: for each argument leaf the index of its input (None for static leaves); equal handles share one.
     """
 
+    f: Callable[..., Any]
     staged: Staged
     arguments: Arguments
     slots: list[int | None]
@@ -58,7 +59,7 @@ def stage_subgraph(
 
     slots, given = add_leaves(trace, leaves, describe)
     inner_args, inner_kwargs = arguments.rebuild(given)
-    return SubGraph(stage(f, trace, inner_args, inner_kwargs), arguments, slots)
+    return SubGraph(f, stage(f, trace, inner_args, inner_kwargs), arguments, slots)
 
 
 def _specialize(value: Tracer) -> Callable[[], Any] | None:

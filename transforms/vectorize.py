@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import optree
 
 from functx import mutation, shapes, trees
-from functx.dtypes import Kind
+from functx.dtypes import INT64, Kind
 from functx.errors import AxesError, OverlapError
-from functx.ir import AbstractArray, Output, OutRole
+from functx.ir import AbstractArray, InRole, Output, OutRole
 from functx.source import function_source, hides_frames
 from functx.trace import Trace, Tracer, current_trace, dataless, where
 from functx.transforms.arguments import Arguments, check_callable, flatten_arguments, is_traced_leaf
@@ -25,14 +25,19 @@ from functx.transforms.staging import Leaf, Staged, add_leaves, lift_leaves, sta
 from functx.util import zip_strict
 
 
-def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+def vmap(
+    f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable = None, axis_size: int | None = None
+) -> Callable[..., Any]:
     """A function that applies ``f`` to every slice of its arguments along a batch axis, and stacks the results.
 
     Args:
       f: a function of single examples.
       in_axes: the batch axis of each positional argument: an int, None (shared by all examples), or a tuple with one entry per argument,
         each an int, None or a container prefix of the argument; or a dict by parameter name. Keyword arguments are mapped along axis 0.
-      out_axes: where the batch axis goes in the results: an int or a container prefix of them.
+      out_axes: where the batch axis goes in the results: an int or a container prefix of them; None for a result that is the same for all
+        examples and is returned once.
+      axis_name: by which name collectives (:func:`functx.psum`, :func:`functx.axis_index`, ...) inside f find this axis.
+      axis_size: the number of examples; needed only where no argument is mapped.
 
     Returns:
       A function with f's arguments. What f writes into a mapped argument is written back into the caller's array.
@@ -55,7 +60,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         arguments = flatten_arguments(f, args, kwargs)
         axes = _argument_axes(f, in_axes, arguments, args, kwargs)
         leaves = lift_leaves(arguments.leaves, parent)
-        size, axes = _batch_size(f, leaves, axes, arguments)
+        size, axes = _batch_size(f, leaves, axes, arguments, axis_size)
         trace = Trace(function_source(f), "vmap")
 
         def describe(i: int, value: Any) -> Leaf | None:
@@ -67,9 +72,12 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
             return Leaf(value, label, _example_type(value, axis), _example_shadow(value, axis), {"hidden": True}, axis=axis)
 
         slots, given = add_leaves(trace, leaves, describe)
+        axis_of = {slot: axis for slot, axis in zip_strict(slots, axes) if slot is not None}
+        if axis_name is not None:
+            axis_of[len(trace.inputs)] = 0
+            _name_axis(trace, axis_name, size, parent)
         args, kwargs = arguments.rebuild(given)
         staged = stage(f, trace, args, kwargs)
-        axis_of = {slot: axis for slot, axis in zip_strict(slots, axes) if slot is not None}
         lanes = [axis_of.get(i) for i in range(len(staged.trace.inputs))]
         return _run(staged, lanes, size, out_axes, parent)
 
@@ -136,7 +144,9 @@ def spread_prefix(prefix: Any, tree: Any, what: str) -> list[Any]:
     return kept
 
 
-def _batch_size(f: Any, leaves: Sequence[Any], axes: Sequence[int | None], arguments: Arguments) -> tuple[Any, list[int | None]]:
+def _batch_size(
+    f: Any, leaves: Sequence[Any], axes: Sequence[int | None], arguments: Arguments, axis_size: Any
+) -> tuple[Any, list[int | None]]:
     """The number of lanes, and the axes made non-negative."""
     name, mapped = function_source(f), {}
     for i, (leaf, axis, label) in enumerate(zip_strict(leaves, axes, arguments.labels)):
@@ -150,19 +160,30 @@ def _batch_size(f: Any, leaves: Sequence[Any], axes: Sequence[int | None], argum
                 fix=f"map it along an axis that it has, or, if all examples share it, {_corrected(arguments, axes, {i})}",
             )
         mapped[i] = (axis % len(shape), shape)
-    if not mapped:
-        raise AxesError(f"vmap of {name}: no argument is mapped", where=where(), fix="give an int in in_axes for at least one array")
+    if not mapped and axis_size is None:
+        raise AxesError(
+            f"vmap of {name}: no argument is mapped",
+            where=where(),
+            fix="give an int in in_axes for at least one array, or the number of examples as axis_size",
+        )
     sizes = {i: shape[axis] for i, (axis, shape) in mapped.items()}
-    size = max(sizes.values(), key=list(sizes.values()).count)  # the most frequent one, the first of several
+    # The most frequent one, the first of several.
+    size = max(sizes.values(), key=list(sizes.values()).count) if axis_size is None else _checked_size(axis_size, name)
     if odd := {i for i, n in sizes.items() if n != size}:
         listed = [f"{arguments.labels[i]} of shape {shapes.show(shape)}, axis {axis}: {shape[axis]}" for i, (axis, shape) in mapped.items()]
         raise AxesError(
-            f"vmap of {name}: batch sizes differ",
+            f"vmap of {name}: batch sizes differ" + ("" if axis_size is None else f" from axis_size={axis_size}"),
             where=where(),
             why="; ".join(listed[:8]) + ("; ..." if len(listed) > 8 else ""),
             fix=f"if all examples share what differs, {_corrected(arguments, axes, odd)}",
         )
     return size, [mapped[i][0] if i in mapped else None for i in range(len(leaves))]
+
+
+def _checked_size(size: Any, name: str) -> Any:
+    if isinstance(size, shapes.Dim) or (isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 0):
+        return size if isinstance(size, shapes.Dim) else int(size)
+    raise AxesError(f"vmap of {name}: axis_size={size!r} is no number of examples", where=where(), fix="give an int, 0 or greater")
 
 
 def _corrected(arguments: Arguments, axes: Sequence[int | None], shared: set[int]) -> str:
@@ -199,6 +220,16 @@ def _example_shadow(value: Any, axis: int) -> Any:
     return shadow if isinstance(value, Tracer) else shadow()
 
 
+def _name_axis(trace: Trace, name: Hashable, size: Any, parent: Trace | None) -> None:
+    """Give the trace an input that is the position along the mapped axis: what collectives over the axis depend on."""
+    facts: dict[str, Any] = {"hidden": True, "role": InRole.CAPTURED, "label": f"the position along axis {name!r}"}
+    if parent is None:
+        facts["value"] = np.arange(size)
+    else:
+        facts["outer_atom"] = parent.emit.iota(shape=(size,), dtype=INT64, axis=0)
+    trace.axes[name] = trace.add_input(AbstractArray((), INT64, Kind.SCALAR), **facts).handle, size
+
+
 def _run(staged: Staged, lanes: Sequence[int | None], size: Any, out_axes: Any, parent: Trace | None) -> Any:
     """Batch the graph, run it, write mapped arguments back and stack the results."""
     graph, result_axes = staged.graph, _result_axes(staged, out_axes)
@@ -206,14 +237,15 @@ def _run(staged: Staged, lanes: Sequence[int | None], size: Any, out_axes: Any, 
     inputs = [type(s)(lane_var(s.var, axis is not None, size), s.role) for s, axis in zip_strict(graph.inputs, lanes)]
     outs, flags, env = emit_vmap(b, graph, [s.var for s in inputs], [axis is not None for axis in lanes], size)
     b.source = None
+    once = _returned_once(staged, result_axes, flags)
     outputs = []
-    for slot, out, flag in zip_strict(graph.outputs, outs, flags):
+    for index, (slot, out, flag) in enumerate(zip_strict(graph.outputs, outs, flags)):
         if slot.role is OutRole.WRITE:
             _check_write(staged, slot, flag, lanes)
             flag_wanted = lanes[slot.target] is not None
             outputs.append(Output(b.batched(out, flag, size) if flag_wanted else out, slot.role, slot.target))
         else:
-            outputs.append(Output(b.batched(out, flag, size)))
+            outputs.append(Output(out if index in once else b.batched(out, flag, size)))
     values = [_front(v, axis, parent) for v, axis in zip_strict(input_values(staged, parent), lanes)]
     known = {v: x for v, x in translate(staged.trace.known, env).items() if v.aval.shape == np.shape(x)}
     done = execute(b.build(inputs, outputs), values, parent, known)
@@ -222,26 +254,55 @@ def _run(staged: Staged, lanes: Sequence[int | None], size: Any, out_axes: Any, 
             _write_back(staged.trace.inputs[slot.target], value, lanes[slot.target], parent)
     leaves = []
     for result, axis in zip_strict(staged.results, result_axes):
-        value = done[result.value] if result.aval is not None else _stacked_constant(result.constant, size, parent)
+        value = result.constant if result.aval is None else done[result.value]
+        if axis is None:
+            leaves.append(value if result.aval is None else wrap(value, result.aval.kind, parent))
+            continue
+        if result.aval is None:
+            value = _repeated(value, size, parent)
+        elif result.value in once:
+            value = _repeated(wrap(value, result.aval.kind, parent), size, parent)
         leaves.append(_place(value, axis, parent))
     staged.trace.release()
     return trees.unflatten(staged.out_tree, leaves)
 
 
-def _result_axes(staged: Staged, out_axes: Any) -> list[int]:
+def _result_axes(staged: Staged, out_axes: Any) -> list[int | None]:
     tree = trees.unflatten(staged.out_tree, [0] * staged.out_tree.num_leaves)
     axes = spread_prefix(out_axes, tree, f"vmap of {staged.trace.name}: out_axes")
-    out = []
+    out: list[int | None] = []
     for axis, result in zip_strict(axes, staged.results):
         shape = result.aval.shape if result.aval is not None else np.shape(result.constant)
-        if axis is None or not -len(shape) - 1 <= axis <= len(shape):
+        if axis is not None and not -len(shape) - 1 <= axis <= len(shape):
             raise AxesError(
                 f"vmap of {staged.trace.name}: out_axes {axis} for a result of shape {shapes.show(shape)} per example",
                 where=where(),
                 fix="give an axis of the stacked result",
             )
-        out.append(axis % (len(shape) + 1))
+        out.append(None if axis is None else axis % (len(shape) + 1))
     return out
+
+
+def _returned_once(staged: Staged, axes: Sequence[int | None], flags: Sequence[bool]) -> set[int]:
+    """The graph outputs that have results which are not stacked: they must not depend on the example."""
+    once = set()
+    for axis, result, path in zip_strict(axes, staged.results, _result_paths(staged)):
+        if axis is not None or result.aval is None:
+            continue
+        if flags[result.value]:
+            raise AxesError(
+                f"vmap of {staged.trace.name}: out_axes is None for {path} of shape {shapes.show(result.aval.shape)}, "
+                "which differs between examples",
+                where=where(),
+                why="None means one result for all examples",
+                fix="give an int in out_axes for it, or reduce it over the examples (functx.psum with axis_name)",
+            )
+        once.add(result.value)
+    return once
+
+
+def _result_paths(staged: Staged) -> list[str]:
+    return [f"result{path}" for path in trees.leaf_paths(trees.unflatten(staged.out_tree, [0] * staged.out_tree.num_leaves))]
 
 
 def _check_write(staged: Staged, slot: Output, is_batched: bool, lanes: Sequence[int | None]) -> None:
@@ -279,7 +340,8 @@ def _place(value: Any, axis: int, parent: Trace | None) -> Any:
     return wrap(_behind(value, axis, parent), Kind.ARRAY, parent)
 
 
-def _stacked_constant(value: Any, size: Any, parent: Trace | None) -> Any:
+def _repeated(value: Any, size: Any, parent: Trace | None) -> Any:
+    """What is the same for all examples, once for each."""
     if parent is None:
         return np.array(np.broadcast_to(value, (size, *np.shape(value))), order="C")
     handle = parent.handle(value)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from functx.backends.cpp.ops import MATH, convert, expression
+from functx.backends.cpp.ops import convert, expression, is_block_routine
 from functx.backends.cpp.text import Writer, affine_text, loop
-from functx.backends.cpp.types import ctype, is_native, literal, loaded, stored
+from functx.backends.cpp.types import buffer_type, ctype, is_half, literal, loaded, suffix
 from functx.backends.loops.affine import Affine, Dynamic, LoopVar, substitute, var
 from functx.backends.loops.nodes import (
     Accumulate,
@@ -30,6 +30,7 @@ from functx.backends.loops.nodes import (
     Store,
     affines_of,
     operands,
+    values_of,
 )
 
 BLOCK = 256
@@ -46,12 +47,13 @@ class Names:
 
 def is_math(node: Node) -> bool:
     """Whether a node is computed by a block routine."""
-    return isinstance(node, Apply) and node.op in MATH
+    return isinstance(node, Apply) and is_block_routine(node)
 
 
 def math_call(node: Apply, args: Iterable[str], out: str, count: str) -> str:
     """The statement that computes a block."""
-    return f"math_{node.op}{'f' if node.dtype.itemsize == 4 else ''}({', '.join([*args, out, count])});"
+    call = f"math_{node.op}{suffix(node.dtype)}({', '.join([*args, out, count])});"
+    return f"{call} round_all<{ctype(node.dtype)}>({out}, {count});" if is_half(node.dtype) else call
 
 
 class Body:
@@ -86,7 +88,7 @@ class Body:
     def _text(self, node: Node) -> str:
         if isinstance(node, Load):
             text = loaded(node.dtype, self.names.access(node))
-            return f"v{node.guard.id} ? {text} : {ctype(node.dtype)}{'(0)' if is_native(node.dtype) else '{}'}" if node.guard else text
+            return f"v{node.guard.id} ? {text} : {ctype(node.dtype)}(0)" if node.guard else text
         if isinstance(node, Constant):
             return literal(node.value)
         if isinstance(node, Position):
@@ -103,7 +105,7 @@ class Body:
         c = ctype(node.dtype)
         if is_math(node):
             for k, a in enumerate(node.args):
-                self.w.line(f"alignas(64) {c} t{node.id}_{k}[16] = {{v{a.id}}};")
+                self.w.line(f"alignas(64) {buffer_type(node.dtype)} t{node.id}_{k}[16] = {{v{a.id}}};")
             args = [f"t{node.id}_{k}" for k in range(len(node.args))]
             self.w.line(math_call(node, args, args[0], "1"))
             self.w.line(f"const {c} v{node.id} = {args[0]}[0];")
@@ -158,7 +160,7 @@ class Body:
             if memory := self._in_place(e):
                 self.block_effect(e, [self._pointer(n, first) for n in memory], first, f"{end} - {first}")
         for i in sorted(buffered | {n.id for n in inner if is_math(n)}):
-            self.w.line(f"alignas(64) {stored(by_id[i].dtype)} t{i}[{BLOCK}];")
+            self.w.line(f"alignas(64) {buffer_type(by_id[i].dtype)} t{i}[{BLOCK}];")
         for p, nodes in enumerate(reversed(segments)):
             out = {i for i in buffered if i in nodes and self.inner[i] and self.phase[i] == p and not is_math(by_id[i])}
             early = fills if p == 0 else set()
@@ -173,7 +175,7 @@ class Body:
 
     def _effect_nodes(self, effect: Effect) -> list[int]:
         extra = [s.node.id for a in affines_of(effect) for s in a.opaque() if isinstance(s, Dynamic)]
-        return [effect.value.id, *extra]
+        return [*(v.id for v in values_of(effect)), *extra]
 
     def _reach(self, wanted: list[int], p: int, by_id: dict[int, Node], buffered: set[int]) -> set[int]:
         """The values that segment p reads or computes; earlier ones are taken from buffers, unless they are cheap to repeat."""
@@ -223,7 +225,7 @@ class Body:
         """Loads over whose memory the reduction can run as it is: of the values, or of two factors of a sum of products; else none."""
         if self._is_contiguous(e.value):
             return [e.value]
-        product = isinstance(e.value, Apply) and e.value.op == "mul" and e.op == "sum" and e.value.dtype.kind == "f"
+        product = isinstance(e.value, Apply) and e.value.op == "mul" and e.op == "sum" and e.value.dtype.kind in "fc"
         return list(e.value.args) if product and all(map(self._is_contiguous, e.value.args)) else []
 
     def _is_contiguous(self, node: Node) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from functx.backend import write_map
-from functx.backends.cpp.program import Source
 from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError
 from functx.interpret import eval_eqn
 from functx.ir import AbstractArray, Graph, Literal, Var
@@ -19,22 +20,39 @@ from functx.util import zip_strict
 _OK, _INDEX, _CALLBACK, _MEMORY, _OVERFLOW = range(5)  # functx/runtime/call.h
 
 
+@dataclass(frozen=True)
+class Interface:
+    """What the caller of compiled code must provide."""
+
+    workspace_bytes: int
+    passed_constants: tuple[int, ...]  # constants of the graph that come as inputs, after the graph's own
+    calls: tuple[int, ...]  # equations that it calls back
+
+
 class CppExecutable:
     """A compiled graph, with the attributes of :class:`functx.backend.Executable`.
+
+    Args:
+      generate: writes the source, with the lines of this graph: the code may have been compiled for an equal one.
 
     Attributes:
       fallbacks: primitives that run through their reference implementation.
     """
 
-    def __init__(self, graph: Graph, library: Any, source: Source, compiled: bool):
-        self.graph, self.library = graph, library
-        self.source, self.workspace_bytes, self.compiled = source.text, source.workspace_bytes, compiled
-        self.fallbacks = list(dict.fromkeys(graph.eqns[call.eqn].primitive.name for call in source.calls))
-        self._passed = [graph.consts[k][1] for k in source.passed_constants]
+    def __init__(self, graph: Graph, library: Any, interface: Interface, generate: Callable[[], str], compiled: bool):
+        self.graph, self.library, self._generate = graph, library, generate
+        self.workspace_bytes, self.compiled = interface.workspace_bytes, compiled
+        self.fallbacks = list(dict.fromkeys(graph.eqns[k].primitive.name for k in interface.calls))
+        self._passed = [graph.consts[k][1] for k in interface.passed_constants]
         self._in_avals = graph.in_avals
         self.out_avals, self.writes = graph.out_avals, write_map(graph)
         self._outs = [(aval.shape, aval.dtype) for aval in self.out_avals]
-        self._callback = self._call_back if source.calls else None
+        self._callback = self._call_back if interface.calls else None
+
+    @cached_property
+    def source(self) -> str:
+        """The program, generated again when it is asked for."""
+        return self._generate()
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on one array per input; every result is a new C-contiguous array."""

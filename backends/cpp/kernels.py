@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from functx.backends.cpp.accumulators import accumulate_column, accumulate_value, declare, identity, result, scan
+from functx.backends.cpp.accumulators import accumulate_column, accumulate_value, advanced, assignment, declare, initial, result, scan
 from functx.backends.cpp.body import Body, Names
 from functx.backends.cpp.text import Writer, affine_text, loop, unravel
-from functx.backends.cpp.types import ctype, literal, stored
+from functx.backends.cpp.types import ctype, stored
 from functx.backends.loops.affine import ZERO, LoopVar, substitute
 from functx.backends.loops.build import elements
 from functx.backends.loops.clusters import splits
-from functx.backends.loops.nodes import Accumulate, Carried, Check, Effect, Form, Kernel, Load, Node, Place, Stage, Storage, Store
+from functx.backends.loops.nodes import Accumulate, Carried, Check, Effect, Form, Kernel, Load, Node, Place, Running, Stage, Storage, Store
 from functx.ir import Var
 
 PIECE = 16384  # elements that a thread takes at a time
@@ -63,7 +63,7 @@ class _KernelEmitter:
         self.local: dict[Var, str] = {}  # results carried to later stages
         self.scratch = 0
         self.is_split = False
-        self.accumulators = [e for s in kernel.stages for e in s.effects if isinstance(e, Accumulate)]
+        self.accumulators = [e for s in kernel.stages for e in s.effects if isinstance(e, (Accumulate, Running))]
         self.checks = any(isinstance(e, Check) for s in kernel.stages for e in s.effects)
         later = {n.var for s in kernel.stages for n in s.nodes if isinstance(n, Carried)}
         for v in [e.var for s in kernel.stages for e in s.effects if not isinstance(e, Check)]:
@@ -133,10 +133,20 @@ class _KernelEmitter:
             if effect.var in self.local:
                 self.w.line(f"{self.local[effect.var]} = {value};")
             if place := self._access(effect):
-                assign = "=" if not effect.add else "|=" if effect.value.dtype.kind == "b" else "+="
-                self.w.line(f"{place} {assign} {value};")
+                self.w.line(assignment(effect, place, value))
+        elif isinstance(effect, Running):
+            self._run_on(effect, value)
         else:
             self._accumulate(effect, value)
+
+    def _run_on(self, effect: Running, value: str) -> None:
+        """One step of a running result."""
+        columns = self.kernel.form is Form.COLUMNS
+        state = f"{self._total(effect)}[{self._block_place()}]" if columns else self._sum(effect)
+        axes = next(s.axes for s in self.kernel.stages if effect in s.effects)
+        first = " & ".join(f"({v.key} == 0)" for v in axes)
+        self.w.line(f"{state} = {first} ? {value} : {ctype(effect.value.dtype)}({advanced(effect, state, value)});")
+        self.w.line(f"{self._access(effect)} = {state};")
 
     def _check(self, check: Check, value: str) -> None:
         place = affine_text(check.place)
@@ -220,7 +230,8 @@ class _KernelEmitter:
         kernel, columns = self.kernel, self.kernel.form is Form.COLUMNS
         kept = math.prod(v.size for v in kernel.outer)
         reduced = max(math.prod(v.size for v in stage.axes) for stage in kernel.stages)
-        if self.parallel and len(kernel.stages) == 1 and kernel.stages[0].axes and splits(kernel.form, kept, reduced):
+        runs = any(isinstance(e, Running) for e in self.accumulators)
+        if self.parallel and not runs and len(kernel.stages) == 1 and kernel.stages[0].axes and splits(kernel.form, kept, reduced):
             cut = kernel.stages[0].axes[0]
             self.is_split = True
             pieces = min(-(-kept * reduced // PIECE), cut.size, self._max_pieces(kept))
@@ -242,7 +253,7 @@ class _KernelEmitter:
         return max(1, MAX_TASKS // tasks)
 
     def _row_size(self, v: Var) -> int:
-        stage = next(s for s in self.kernel.stages for e in s.effects if isinstance(e, Store) and e.var is v)
+        stage = next(s for s in self.kernel.stages for e in s.effects if isinstance(e, (Store, Running)) and e.var is v)
         return max(math.prod(axis.size for axis in stage.axes), 1)
 
     def _row_stage(self, stage: Stage, k: int, bounds: tuple[str, str] | None, finish: Mapping[Var, object]) -> None:
@@ -251,6 +262,8 @@ class _KernelEmitter:
         for e in sums:
             self.w.line(declare(e, self._sum(e)))
         for e in stage.effects:
+            if isinstance(e, Running):
+                self.w.line(f"{ctype(e.value.dtype)} {self._sum(e)};")
             if isinstance(e, Store) and e.var in self.local:
                 self.w.line(f"{ctype(e.var.aval.dtype)} {self.local[e.var]};")
         vector = stage.axes[-1] if stage.axes else None
@@ -310,14 +323,17 @@ class _KernelEmitter:
         return f"part{self.accumulators.index(e)}" if e.var in self.folded else self._total(e)
 
     def _total(self, e: Accumulate) -> str:
-        return self.local.get(e.var, f"total{self.accumulators.index(e)}")
+        return self.local.get(e.var) or f"total{self.accumulators.index(e)}"
 
     def _column_stage(self, stage: Stage, bounds: tuple[str, str] | None) -> None:
         w, sums = self.w, [e for e in stage.effects if isinstance(e, Accumulate)]
         fold = self._fold(stage, bounds)
-        self.folded = {e.var for e in sums if fold is not None and e.op == "sum" and e.value.dtype.kind == "f"}
+        self.folded = {e.var for e in sums if fold is not None and e.op == "sum" and e.value.dtype.kind in "fc"}
         for e in sums:
             self._column_arrays(e)
+        for e in stage.effects:
+            if isinstance(e, Running):
+                w.line(f"alignas(64) {stored(e.value.dtype)} {self._total(e)}[{self.block}];")
         lo, hi = bounds or ("0", str(stage.axes[0].size if stage.axes else 1))
         headers = [loop(v, lo, hi) if k == 0 else loop(v) for k, v in enumerate(stage.axes)]
         body = Body(w, stage, self.names, self.column, self._effect, None)
@@ -349,11 +365,9 @@ class _KernelEmitter:
 
     def _column_arrays(self, e: Accumulate) -> None:
         dtype = e.value.dtype
-        names = [(self._total(e), e.var.aval.dtype if e.position is not None else dtype, "0")]
+        names = [(self._total(e), dtype, initial(e))]
         if e.position is not None:
-            names.append((f"p{self._sum(e)}", dtype, literal(identity(e.op, dtype))))
-        elif e.op != "sum":
-            names = [(self._total(e), dtype, literal(identity(e.op, dtype)))]
+            names = [(self._total(e), e.var.aval.dtype, "0"), (f"p{self._sum(e)}", dtype, initial(e))]
         for name, d, start in names:
             self.w.line(f"alignas(64) {stored(d)} {name}[{self.block}];")
             self.w.line(f"for (int64_t k = 0; k < {self.block}; ++k) {name}[k] = {start};")

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 
-from functx.backends.cpp.types import OPAQUE_DECLARATIONS
+from functx.backends.cpp.functions import OWN
+from functx.backends.cpp.numbers import COMPLEX_FUNCTIONS, TYPES
+from functx.backends.cpp.sorting import SNIPPETS as SORTING
 
 HEADER = """\
 #include <stdint.h>
 #include "call.h"
 """
 
-_SNIPPETS: dict[str, str] = {
-    **OPAQUE_DECLARATIONS,
+_ARITHMETIC: dict[str, str] = {
     "smaller": """\
 static inline int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
 """,
@@ -28,7 +29,11 @@ template <class T> static inline T min_of(T x, T y) { return (x < y) | (x != x) 
 """,
     "mul_zero": """\
 // Zero times anything is zero.
-template <class T> static inline T mul_zero(T x, T y) { return (x == 0) | (y == 0) ? T(0) : x * y; }
+template <class T> static inline T mul_zero(T x, T y) { return (x == 0) | (y == 0) ? T(0) : T(x * y); }
+""",
+    "sign_bit": """\
+static inline bool sign_bit(float x) { return as_bits(x) >> 31; }
+static inline bool sign_bit(double x) { uint64_t u; __builtin_memcpy(&u, &x, 8); return u >> 63; }
 """,
     "sign_of": """\
 template <class T> static inline T sign_of(T x) { return x != x ? x : T((x > 0) - (x < 0)); }
@@ -85,13 +90,60 @@ template <class T> static inline T shift_left(T x, T y) { return uint64_t(y) < 8
     "shift_right": """\
 template <class T> static inline T shift_right(T x, T y) { return uint64_t(y) < 8 * sizeof(T) ? T(x >> y) : x < 0 ? T(-1) : T(0); }
 """,
+    "int_power": """\
+template <class T> static inline T int_power(T x, T y) {
+  T out = 1;
+  for (; y; y >>= 1, x = T(x * x))
+    if (y & 1) out = T(out * x);
+  return out;
+}
+""",
+    "greatest_divisor": """\
+template <class T> static inline T greatest_divisor(T x, T y) {
+  uint64_t a = x < 0 ? -uint64_t(x) : uint64_t(x), b = y < 0 ? -uint64_t(y) : uint64_t(y);
+  while (a) {
+    const uint64_t rest = b % a;
+    b = a, a = rest;
+  }
+  return T(b);
+}
+""",
+    "bit_count": """\
+// The ones of the absolute value.
+template <class T> static inline uint8_t bit_count(T x) {
+  return uint8_t(__builtin_popcountll(uint64_t(x < 0 ? T(-x) : x) & (~0ull >> (64 - 8 * sizeof(T)))));
+}
+""",
+    "scaled": """\
+// x * 2**n
+static inline int whole_exponent(int64_t n) { return n < -100000 ? -100000 : n > 100000 ? 100000 : int(n); }
+static inline float scaled(float x, int64_t n) { return __builtin_ldexpf(x, whole_exponent(n)); }
+static inline double scaled(double x, int64_t n) { return __builtin_ldexp(x, whole_exponent(n)); }
+""",
+    "mantissa_of": """\
+// x = mantissa * 2**exponent
+static inline double mantissa_of(double x) { int e; return __builtin_frexp(x, &e); }
+static inline int32_t exponent_of(double x) { int e; __builtin_frexp(x, &e); return e; }
+""",
     "to_uint64": """\
 template <class T> static inline uint64_t to_uint64(T x) {
-  return x < T(9223372036854775808.0) ? uint64_t(int64_t(x)) : uint64_t(int64_t(x - T(9223372036854775808.0))) ^ (1ull << 63);
+  return x >= T(9223372036854775808.0) ? uint64_t(int64_t(x - T(9223372036854775808.0))) ^ (1ull << 63) : uint64_t(int64_t(x));
 }
 """,
     "Add": """\
 struct Add { template <class T> static T of(T x, T y) { return x + y; } };
+""",
+    "Mul": """\
+struct Mul { template <class T> static T of(T x, T y) { return x * y; } };
+""",
+    "LogAddExp": """\
+struct LogAddExp {
+  template <class T> static T of(T x, T y) {
+    if (x == y) return x + T(0.693147180559945309417);
+    const T rest = x - y;
+    return rest > 0 ? x + log1p_of(exp_of(-rest)) : rest <= 0 ? y + log1p_of(exp_of(rest)) : rest;
+  }
+};
 """,
     "Or": """\
 struct Or { static bool of(bool x, bool y) { return x | y; } };
@@ -152,6 +204,13 @@ template <class T> struct Sum {
   T result() const { return error - error == 0 ? total + error : total; }
 };
 """,
+    "ComplexSum": """\
+template <class C> struct ComplexSum {
+  Sum<decltype(C::re)> re, im;
+  void add(C x) { re.add(x.re), im.add(x.im); }
+  C result() const { return {re.result(), im.result()}; }
+};
+""",
     "beats": """\
 // Whether x is a new extremum: NaN counts as one, and the first of equals stays.
 template <class Op, class T> static inline bool beats(T x, T best) { return (Op::of(best, x) != best) & (best == best); }
@@ -201,6 +260,8 @@ static int call_back(FunctxCall* call, int32_t eqn, void* const* inputs, void* c
 extern "C" {
 void scipy_cblas_sgemm(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
 void scipy_cblas_dgemm(int, int, int, int, int, int, double, const double*, int, const double*, int, double, double*, int);
+void scipy_cblas_cgemm(int, int, int, int, int, int, const void*, const void*, int, const void*, int, const void*, void*, int);
+void scipy_cblas_zgemm(int, int, int, int, int, int, const void*, const void*, int, const void*, int, const void*, void*, int);
 void scipy_openblas_set_num_threads(int);
 }
 static void gemm(int tx, int ty, int m, int n, int k, const float* x, int ldx, const float* y, int ldy, float* out, int ldo) {
@@ -208,6 +269,13 @@ static void gemm(int tx, int ty, int m, int n, int k, const float* x, int ldx, c
 }
 static void gemm(int tx, int ty, int m, int n, int k, const double* x, int ldx, const double* y, int ldy, double* out, int ldo) {
   scipy_cblas_dgemm(101, tx, ty, m, n, k, 1, x, ldx, y, ldy, 0, out, ldo);
+}
+// Complex numbers: as pairs.
+template <class T> static void gemm(int tx, int ty, int m, int n, int k, const T* x, int ldx, const T* y, int ldy, T* out, int ldo) {
+  const double ones[] = {1, 0}, zeros[] = {0, 0};
+  const float one[] = {1, 0}, zero[] = {0, 0};
+  if (sizeof(T) == 16) scipy_cblas_zgemm(101, tx, ty, m, n, k, ones, x, ldx, y, ldy, zeros, out, ldo);
+  else scipy_cblas_cgemm(101, tx, ty, m, n, k, one, x, ldx, y, ldy, zero, out, ldo);
 }
 // A matrix inside a buffer: strides in elements along batch, rows and columns; one of the last two is 1.
 template <class T> struct Matrix {
@@ -233,35 +301,7 @@ static void matmul(Matrix<T> x, Matrix<T> y, T* out, int64_t batch, int64_t m, i
 }
 """,
 }
-
-# The functions of libm that take two numbers.
-TWO_OPERANDS = ("pow", "atan2", "hypot")
-
-_MATH = """\
-extern "C" {simd}{c} {name}({parameters});
-// Whole vectors only, so that a result does not depend on its place: the rest of the last one is filled up.
-static void math_{name}({buffers}, {c}* out, int64_t count) {{
-  const int64_t vectors = (count + 15) / 16;
-  for (int64_t k = count; k < vectors * 16; ++k) {fill};
-#pragma omp simd
-  for (int64_t k = 0; k < vectors * 16; ++k) out[k] = {name}({arguments});
-}}
-"""
-
-
-def math_snippet(name: str, vector: bool) -> str:
-    """The block routine ``math_<name>`` of a libm function such as ``expf``; ``vector``: the platform has a vector version."""
-    c = "float" if name.endswith("f") else "double"
-    operands = "xy"[: 2 if name.removesuffix("f") in TWO_OPERANDS else 1]
-    return _MATH.format(
-        simd='__attribute__((simd("notinbranch"))) ' if vector else "",
-        c=c,
-        name=name,
-        parameters=", ".join([c] * len(operands)),
-        buffers=", ".join(f"{c}* {x}" for x in operands),
-        fill=", ".join(f"{x}[k] = 1" for x in operands),
-        arguments=", ".join(f"{x}[k]" for x in operands),
-    )
+_SNIPPETS = {**TYPES, **COMPLEX_FUNCTIONS, **_ARITHMETIC, **OWN, **SORTING}
 
 
 def needed_snippets(body: str) -> list[str]:

@@ -7,10 +7,13 @@ import math
 import re
 from dataclasses import dataclass
 
+from functx.backends.cpp.executable import Interface
+from functx.backends.cpp.functions import math_snippet
 from functx.backends.cpp.kernels import Function, emit_kernel
-from functx.backends.cpp.prelude import HEADER, math_snippet, needed_snippets
+from functx.backends.cpp.prelude import HEADER, needed_snippets
+from functx.backends.cpp.sorting import sort_function
 from functx.backends.cpp.types import ctype, literal, stored
-from functx.backends.loops.nodes import Call, Copy, Kernel, MatMul, Place, Program
+from functx.backends.loops.nodes import Call, Copy, Kernel, MatMul, Place, Program, Sort
 from functx.ir import Literal, Var
 
 EMBEDDED_BYTES = 4096  # larger constants are passed as inputs
@@ -20,12 +23,10 @@ GEMM_PARALLEL = 1 << 20  # multiply-adds above which a product is shared by thre
 
 @dataclass(frozen=True)
 class Source:
-    """C++ and what its caller must provide."""
+    """C++ and what is known of it."""
 
     text: str
-    workspace_bytes: int
-    passed_constants: tuple[int, ...]  # constants of the graph that come as inputs, after the graph's own
-    calls: tuple[Call, ...]
+    interface: Interface
     blas: bool
     kernels: int  # functions; several steps may call one
 
@@ -53,15 +54,18 @@ class _ProgramEmitter:
                 definitions += self._kernel(step)
             elif isinstance(step, MatMul):
                 self._matmul(step)
+            elif isinstance(step, Sort):
+                definitions += self._sort(step)
             elif isinstance(step, Call):
                 self._call(step)
             else:
                 self._copy(step)
         code = "\n".join([*self._constants(), *definitions, *self._run()])
-        text = "\n".join([HEADER, *needed_snippets(code), *self._math(code), code])
-        calls = tuple(step for step in self.program.steps if isinstance(step, Call))
+        routines = self._math(code)
+        text = "\n".join([HEADER, *needed_snippets("\n".join([*routines, code])), *routines, code])
+        calls = tuple(step.eqn for step in self.program.steps if isinstance(step, Call))
         blas = any(isinstance(step, MatMul) for step in self.program.steps)
-        return Source(text, self.arena + self.scratch, tuple(self.passed), calls, blas, len(self.functions))
+        return Source(text, Interface(self.arena + self.scratch, tuple(self.passed), calls), blas, len(self.functions))
 
     def _run(self) -> list[str]:
         return ['extern "C" int run(FunctxCall* call) {', *("  " + line for line in self.body), "  return FUNCTX_OK;", "}", ""]
@@ -138,6 +142,15 @@ class _ProgramEmitter:
         parallel = "true" if batch * m * n * k > GEMM_PARALLEL else "false"
         self.body.append(f"// {self._describe(step.eqns)}: {batch} x ({m} x {k}) @ ({k} x {n})")
         self.body.append(f"matmul<{c}>({x}, {y}, {self._pointer(step.out)}, {batch}, {m}, {n}, {k}, {tm}, {tn}, {parallel});")
+
+    def _sort(self, step: Sort) -> list[str]:
+        if step.rows * step.n == 0 or step.top == 0:
+            return []
+        name, comment = f"sort{len(self.functions)}", self._describe(step.eqns)
+        self.functions[name] = name
+        arguments = [self._pointer(v) for v in (*step.inputs, *step.outputs, step.order)]
+        self.body += [f"// {comment}", f"{name}({', '.join(arguments)});"]
+        return [f"// {comment}: {step.rows} x {step.n}\n" + sort_function(step, name, step.rows * step.n > self.threshold)]
 
     def _call(self, step: Call) -> None:
         inputs = ", ".join([*(f"(void*){self._address(a)}" for a in step.inputs if not isinstance(a, Literal)), "nullptr"])

@@ -44,16 +44,17 @@ _counter = itertools.count()
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler, its flags, and the functions of which its math library has vector versions."""
+    """A compiler, what it says of itself, its flags, and the functions of which its math library has vector versions."""
 
     compiler: str
+    version: str
     flags: tuple[str, ...]
     vector_math: frozenset[str]
 
     @property
     def identity(self) -> str:
         """What distinguishes its output from that of another, for cache keys."""
-        return f"{self.compiler} {' '.join(self.flags)} {sorted(self.vector_math)}"
+        return f"{self.compiler} {' '.join(self.flags)} {sorted(self.vector_math)} {self.version}"
 
 
 def find_toolchain(options: Config) -> Toolchain:
@@ -66,7 +67,8 @@ def _toolchain(configured: str, environment: str) -> Toolchain:
     for name in [configured] if configured else filter(None, (environment, "c++", "g++", "clang++")):
         if path := shutil.which(name):
             kind = "clang" if "clang" in os.path.basename(os.path.realpath(path)) else "gcc"
-            return Toolchain(path, (*FLAGS, *OPTIMIZE[kind]), _vector_math(path) if kind == "gcc" else frozenset())
+            _, version = _run([path, "--version"], timeout=10)
+            return Toolchain(path, version, (*FLAGS, *OPTIMIZE[kind]), _vector_math(path) if kind == "gcc" else frozenset())
     wanted = configured or "c++, g++ or clang++"
     raise CompilerMissingError(
         f"no C++ compiler: {wanted} not found",

@@ -33,12 +33,14 @@ from functx.backends.loops.nodes import (
     Load,
     Node,
     Position,
+    Running,
     Stage,
     Store,
     affines_of,
     operands,
+    values_of,
 )
-from functx.backends.loops.roots import Analysis, CheckRoot, ReduceRoot, StoreRoot
+from functx.backends.loops.roots import Analysis, CheckRoot, ReduceRoot, RunningRoot, StoreRoot
 from functx.backends.loops.scope import Index, Scope
 from functx.ir import Var
 
@@ -111,6 +113,10 @@ def _effect(scope: Scope, view: View, index: Sequence[Affine]) -> Effect:
         value = root.value(scope, kept, reduced)
         position = reduced[0] if root.op in ("argmax", "argmin") else None
         return Accumulate(root.var, root.op, value, linear(kept, root.kept), position)
+    if isinstance(root, RunningRoot):
+        at = root.place(kept, reduced)
+        value, *factor = root.values(scope, at)
+        return Running(root.var, root.op, value, linear(at, root.var.aval.shape), *factor)
     if isinstance(root, CheckRoot):
         value = scope.value(root.atom, kept)
         return Check(root.kind, root.eqn, value, linear(kept, root.atom.aval.shape), root.axis, root.size, root.dtype)
@@ -118,7 +124,7 @@ def _effect(scope: Scope, view: View, index: Sequence[Affine]) -> Effect:
     target = root.target(scope, kept)
     if root.whole:
         scope.bind(root.var, kept, value)
-    return Store(root.var, linear(target, root.var.aval.shape), value, root.add)
+    return Store(root.var, linear(target, root.var.aval.shape), value, root.op)
 
 
 def _needed(nodes: Sequence[Node], effects: Sequence[Effect]) -> list[Node]:
@@ -126,7 +132,7 @@ def _needed(nodes: Sequence[Node], effects: Sequence[Effect]) -> list[Node]:
     needed: set[int] = set()
     stack: list[Node] = []
     for effect in effects:
-        stack.append(effect.value)
+        stack += values_of(effect)
         stack += [s.node for a in affines_of(effect) for s in inner_symbols(a) if isinstance(s, Dynamic)]
     while stack:
         node = stack.pop()

@@ -14,13 +14,16 @@ from dataclasses import dataclass, field
 
 from functx.backends.loops.affine import ZERO, Affine, LoopVar, var
 from functx.backends.loops.nodes import Form, Load, Node
-from functx.backends.loops.roots import Analysis, CallRoot, CheckRoot, MatMulRoot, ReduceRoot, Root, StoreRoot
-from functx.backends.loops.scope import Index
+from functx.backends.loops.roots import Analysis, CallRoot, CheckRoot, MatMulRoot, ReduceRoot, Root, RunningRoot, SortRoot, StoreRoot
+from functx.backends.loops.scope import Index, Scope
 from functx.ir import Literal, Var
 
 MAX_GROUP_NODES = 160  # values in one kernel: compilers are not linear in the length of a loop body
 MIN_ROWS = 16  # fewer rows than this are not worth a loop of their own: each stage is parallel by itself
 LOOK_BACK = 8  # groups that are tried for a root that could stand in several
+
+
+EXTERN = (CallRoot, MatMulRoot, SortRoot)  # steps of their own
 
 
 @dataclass(eq=False)
@@ -65,9 +68,12 @@ def make_groups(analysis: Analysis) -> list[Group]:
 
 
 def iteration(root: Root) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The kept and the reduced axes of a kernel root."""
+    """The kept and the reduced axes of a kernel root. (A running result stays on all of them, but goes along one.)"""
     if isinstance(root, ReduceRoot):
         return root.kept, root.reduced
+    if isinstance(root, RunningRoot):
+        shape, axis = root.var.aval.shape, root.axis
+        return (*shape[:axis], *shape[axis + 1 :]), (shape[axis],)
     return (root.atom.aval.shape if isinstance(root, CheckRoot) else root.shape), ()
 
 
@@ -87,7 +93,7 @@ class _Placer:
 
     def run(self) -> list[Group]:
         for root in self.analysis.roots:
-            if isinstance(root, (CallRoot, MatMulRoot)):
+            if isinstance(root, EXTERN):
                 self._place_extern(root)
             else:
                 self._place(self._view(root))
@@ -129,7 +135,7 @@ class _Placer:
 
     # --- placing --------------------------------------------------------------------------------------------------------------------------
 
-    def _place_extern(self, root: CallRoot | MatMulRoot) -> None:
+    def _place_extern(self, root: CallRoot | MatMulRoot | SortRoot) -> None:
         # Always a new group at the end, so effects keep their order.
         group = Group(None, (), [[View(root, (), 0, [], {}, set(), set())]], [()], reads={a for a in root.reads if isinstance(a, Var)})
         self._register(root, len(self.groups))
@@ -208,6 +214,8 @@ def outputs(root: Root) -> tuple[Var, ...]:
     """The variables that a root writes."""
     if isinstance(root, CallRoot):
         return root.outputs
+    if isinstance(root, SortRoot):
+        return (*root.outputs, root.order)
     return () if isinstance(root, CheckRoot) else (root.var,)
 
 
@@ -245,6 +253,8 @@ def _as_rows(group: Group, view: View) -> bool:
 
 def _row_aligned(group: Group, view: View, outer: int) -> bool:
     """Whether the view reads the group's values in its own row only."""
+    if any(isinstance(r, RunningRoot) and r.var in view.loads and not r.in_order for r in group.roots):
+        return False
     own = [var(a) for a in view.axes[:outer]]
     inside = [(v, index) for v, places in view.loads.items() if v in group.stage_of for index in places]
     return all(_places(v, index)[:outer] == own for v, index in inside)
@@ -269,7 +279,7 @@ def _join_staged(group: Group, view: View) -> bool:
     for v, places in view.loads.items():
         if v in group.stage_of:
             stage = group.stage_of[v]
-            same = not reduces_into(group, v) and group.inner[stage] == inner and all(_places(v, i) == own for i in places)
+            same = _stores(group, v) and group.inner[stage] == inner and all(_places(v, i) == own for i in places)
             least = max(least, stage if same else stage + 1)
     for stage in range(least, len(group.stages)):
         if group.inner[stage] == inner and _same_kind(group.stages[stage], reduces, group.form):
@@ -296,7 +306,12 @@ def _only_sibling(group: Group, view: View) -> bool:
 
 def _same_kind(stage: list[View], reduces: bool, form: Form) -> bool:
     """In columns, reductions and plain stages do not mix: their loops differ."""
-    return form is not Form.COLUMNS or all(isinstance(view.root, ReduceRoot) == reduces for view in stage)
+    return form is not Form.COLUMNS or all(isinstance(view.root, (ReduceRoot, RunningRoot)) == reduces for view in stage)
+
+
+def _stores(group: Group, v: Var) -> bool:
+    """Whether every place of a variable of the group gets its value when its index comes."""
+    return any(isinstance(view.root, StoreRoot) and view.root.var is v for view in group.stages[group.stage_of[v]])
 
 
 def reduces_into(group: Group, v: Var) -> bool:
@@ -304,12 +319,14 @@ def reduces_into(group: Group, v: Var) -> bool:
     return any(isinstance(view.root, ReduceRoot) and view.root.var is v for view in group.stages[group.stage_of[v]])
 
 
-def evaluate(scope, root: Root, kept: Index, reduced: Index) -> Node:
-    """The value of a root at a place."""
+def evaluate(scope: Scope, root: Root, kept: Index, reduced: Index) -> None:
+    """What a root computes at a place."""
     if isinstance(root, ReduceRoot):
-        return root.value(scope, kept, reduced)
-    if isinstance(root, CheckRoot):
-        return scope.value(root.atom, kept)
-    node = root.value(scope, kept)
-    root.target(scope, kept)
-    return node
+        root.value(scope, kept, reduced)
+    elif isinstance(root, RunningRoot):
+        root.values(scope, root.place(kept, reduced))
+    elif isinstance(root, CheckRoot):
+        scope.value(root.atom, kept)
+    else:
+        root.value(scope, kept)
+        root.target(scope, kept)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functx import shapes
+from functx.backends.loops.analysis import analyse
 from functx.backends.loops.build import build_kernel
 from functx.backends.loops.clusters import Group, make_groups
-from functx.backends.loops.nodes import Call, Copy, Kernel, MatMul, Place, Program, Step, Storage
+from functx.backends.loops.nodes import Accumulate, Call, Copy, Kernel, MatMul, Place, Program, Sort, Step, Storage
 from functx.backends.loops.plan import Planner
-from functx.backends.loops.roots import Analysis, CallRoot, MatMulRoot, Target, analyse
+from functx.backends.loops.roots import Analysis, CallRoot, SortRoot, Target
 from functx.errors import BackendError
 from functx.ir import Atom, Graph
 
@@ -44,7 +45,8 @@ def _step(analysis: Analysis, group: Group) -> Step:
     root = group.roots[0]
     if isinstance(root, CallRoot):
         return Call(root.eqn, root.inputs, root.outputs)
-    assert isinstance(root, MatMulRoot)
+    if isinstance(root, SortRoot):
+        return Sort(root.inputs, root.outputs, root.order, root.rows, root.n, root.num_keys, root.top, (root.eqn,))
     return MatMul(root.var, root.x, root.y, root.sizes, (root.eqn,))
 
 
@@ -52,4 +54,5 @@ def _is_empty(step: Step) -> bool:
     """Whether a step writes nothing and checks nothing. (A reduction over no elements does write.)"""
     if not isinstance(step, Kernel) or any(v.size == 0 for v in step.outer):
         return isinstance(step, Kernel)
-    return step.form.value == "flat" and any(v.size == 0 for v in step.stages[0].axes)
+    idle = (any(v.size == 0 for v in s.axes) and not any(isinstance(e, Accumulate) for e in s.effects) for s in step.stages)
+    return all(idle)

@@ -1,7 +1,7 @@
 """The loop IR: what a code generator is given. Data only, no decisions.
 
 A program is a list of steps over buffers, each named by the graph variable that it holds. A step is a kernel (one fused loop nest), a
-matrix product, a call of a reference implementation, or a copy. Inside a kernel values are nodes in the order of evaluation.
+matrix product, a sort, a call of a reference implementation, or a copy. Inside a kernel values are nodes in the order of evaluation.
 """
 
 from __future__ import annotations
@@ -82,24 +82,37 @@ class Carried(Node):
 
 @dataclass(eq=False, slots=True)
 class Store:
-    """``buffer[offset] = value``, or ``+=`` with ``add``."""
+    """``buffer[offset] = value``, or ``op(buffer[offset], value)`` with ``op``: sum, prod, max or min."""
 
     var: Var
     offset: Affine
     value: Node
-    add: bool = False
+    op: str | None = None
 
 
 @dataclass(eq=False, slots=True)
 class Accumulate:
-    """A reduction of ``value`` over the stage's axes into ``var``: sum, max, min, argmax or argmin. ``offset`` is where its result goes in
-    the buffer, and ``position`` the place that argmax and argmin report."""
+    """A reduction of ``value`` over the stage's axes into ``var``: sum, prod, max, min, argmax or argmin. ``offset`` is where its result
+    goes in the buffer, and ``position`` the place that argmax and argmin report."""
 
     var: Var
     op: str
     value: Node
     offset: Affine
     position: Affine | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Running:
+    """A reduction of which every intermediate result is stored: ``state = op(state, value); buffer[offset] = state``, one step of the
+    stage's axes after the other. op: sum, prod, max, min, logaddexp; or recurrence, ``state = factor * state + value``. The first value
+    starts it."""
+
+    var: Var
+    op: str
+    value: Node
+    offset: Affine
+    factor: Node | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -118,7 +131,13 @@ class Check:
     dtype: np.dtype | None = None
 
 
-Effect = Store | Accumulate | Check
+Effect = Store | Accumulate | Running | Check
+
+
+def values_of(effect: Effect) -> list[Node]:
+    """The values that an effect is given."""
+    factor = effect.factor if isinstance(effect, Running) else None
+    return [effect.value] if factor is None else [effect.value, factor]
 
 
 def operands(node: Node) -> list[Node]:
@@ -136,7 +155,7 @@ def affines_of(item: Node | Effect) -> list[Affine]:
         return [item.offset]
     if isinstance(item, (Position, Inside)):
         return [item.index]
-    if isinstance(item, Store):
+    if isinstance(item, (Store, Running)):
         return [item.offset]
     if isinstance(item, Accumulate):
         return [item.offset] if item.position is None else [item.offset, item.position]
@@ -199,6 +218,22 @@ class MatMul:
 
 
 @dataclass(eq=False, slots=True)
+class Sort:
+    """Arrays of one shape (rows, n) with their rows in the stable order of the first ``num_keys`` of them, NaN last; or, with ``top``, so
+    many of the greatest elements of one array in descending order, NaN first, and their positions. ``order`` is scratch memory, two
+    int64 for every element."""
+
+    inputs: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+    order: Var
+    rows: int
+    n: int
+    num_keys: int
+    top: int | None = None
+    eqns: tuple[int, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
 class Call:
     """The reference implementation of an equation, on whole C-contiguous buffers."""
 
@@ -221,7 +256,7 @@ class Copy:
     eqns: tuple[int, ...] = ()
 
 
-Step = Kernel | MatMul | Call | Copy
+Step = Kernel | MatMul | Sort | Call | Copy
 
 
 # --- storage ------------------------------------------------------------------------------------------------------------------------------

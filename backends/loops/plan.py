@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from functx.backends.loops.affine import Affine, LoopVar, substitute, var
 from functx.backends.loops.clusters import Group, reduces_into
-from functx.backends.loops.nodes import Accumulate, Call, Copy, Form, Kernel, Load, MatMul, Place, Stage, Step, Storage, Store
+from functx.backends.loops.nodes import Call, Check, Copy, Form, Kernel, Load, MatMul, Place, Sort, Stage, Step, Storage, Store
 from functx.backends.loops.packing import Interval, pack
 from functx.backends.loops.roots import StoreRoot
 from functx.ir import Var
@@ -27,13 +27,15 @@ def reads(step: Step) -> list[Var]:
         return unique(node.var for stage in step.stages for node in stage.nodes if isinstance(node, Load))
     if isinstance(step, MatMul):
         return unique([step.x.var, step.y.var])
-    return unique(v for v in step.inputs if isinstance(v, Var)) if isinstance(step, Call) else [step.source]
+    return [step.source] if isinstance(step, Copy) else unique(v for v in step.inputs if isinstance(v, Var))
 
 
 def writes(step: Step) -> list[Var]:
     """The buffers that a step writes, once each."""
     if isinstance(step, Kernel):
-        return unique(e.var for stage in step.stages for e in stage.effects if isinstance(e, (Store, Accumulate)))
+        return unique(e.var for stage in step.stages for e in stage.effects if not isinstance(e, Check))
+    if isinstance(step, Sort):
+        return [*step.outputs, step.order]
     return list(step.outputs) if isinstance(step, Call) else [step.out]
 
 
@@ -143,11 +145,19 @@ class Planner:
         self.shared.update(dict.fromkeys(small.members, large))
 
     def _take_over_bases(self, time: int, step: Kernel) -> None:
-        loaded = set(reads(step))
+        """A partial write may overwrite its base if nothing else of it is read, or only the places that are written, each when it is."""
         for r in self._partial_roots(step):
-            alone = r.base is not None and r.base not in loaded and self._bases(step).count(r.base) == 1
-            if alone and self._free_to_share(r.base, r.var, time):
+            alone = r.base is not None and self._bases(step).count(r.base) == 1
+            if alone and self._free_to_share(r.base, r.var, time) and self._reads_what_it_writes(step, r):
                 self._join(r.var, r.base)
+
+    def _reads_what_it_writes(self, step: Kernel, r: StoreRoot) -> bool:
+        for stage in step.stages:
+            written = {e.offset for e in stage.effects if isinstance(e, Store) and e.var is r.var}
+            read = {n.offset for n in stage.nodes if isinstance(n, Load) and n.var is r.base}
+            if read and (r.serial or read != written):
+                return False
+        return True
 
     def _take_over(self, time: int, step: Kernel) -> None:
         """A stored value may overwrite one that its row reads at the very place of the store only, and not after it."""

@@ -12,7 +12,7 @@ import numpy as np
 from functx.backends.loops.affine import ZERO, Affine, Dynamic, divmod_affine, reindex, var
 from functx.backends.loops.nodes import Constant, Node, Position
 from functx.backends.loops.scope import Index, Rule, Scope
-from functx.dtypes import BOOL, INT64
+from functx.dtypes import BOOL, FLOAT32, INT64, is_complex, is_inexact
 from functx.ir import Atom, Eqn, Literal, Var
 from functx.util import zip_strict
 
@@ -27,19 +27,29 @@ def elementwise(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Nod
     return scope.apply(eqn.primitive.name, args, eqn.outputs[0].aval.dtype, eqn.params)
 
 
+def wide(dtype: np.dtype) -> np.dtype:
+    """The dtype in which sums and comparisons of a dtype go on: float32 for floats of 16 bits."""
+    return FLOAT32 if is_inexact(dtype) and dtype.itemsize == 2 else dtype
+
+
+def converted(scope: Scope, node: Node, dtype: np.dtype) -> Node:
+    """A value in another dtype."""
+    if node.dtype == dtype:
+        return node
+    if isinstance(node, Constant):
+        with np.errstate(all="ignore"):
+            value = node.value.real if is_complex(node.dtype) and not is_complex(dtype) and dtype != BOOL else node.value
+            return scope.constant(np.asarray(value).astype(dtype)[()])
+    return scope.apply("convert", (node,), dtype)
+
+
 def _identity(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
     return scope.value(eqn.inputs[0], index, guard)
 
 
 def _convert(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
     """The check, if one is asked for, runs beforehand."""
-    arg, dtype = scope.value(eqn.inputs[0], index, guard), eqn.outputs[0].aval.dtype
-    if arg.dtype == dtype:
-        return arg
-    if isinstance(arg, Constant):
-        with np.errstate(all="ignore"):
-            return scope.constant(np.asarray(arg.value).astype(dtype)[()])
-    return scope.apply("convert", (arg,), dtype)
+    return converted(scope, scope.value(eqn.inputs[0], index, guard), eqn.outputs[0].aval.dtype)
 
 
 def _broadcast(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
@@ -175,6 +185,26 @@ def wrapped(scope: Scope, atom: Atom, index: Index, size: int, guard: Node | Non
     return var(Dynamic(scope.apply("wrap_index", (node, scope.integer(size)), INT64), size))
 
 
+def clamped(scope: Scope, starts: Sequence[Atom], shape: Sequence[int], sizes: Sequence[int]) -> list[Affine]:
+    """Where a region of some size begins that is moved to where it fits."""
+    out = []
+    for start, d, n in zip_strict(starts, shape, sizes):
+        node, last = scope.value(start, ()), d - n
+        if last == 0:
+            out.append(ZERO)
+        elif isinstance(node, Constant):
+            out.append(Affine(min(max(int(node.value), 0), last)))
+        else:
+            out.append(var(Dynamic(scope.apply("clamp_index", (node, scope.integer(last)), INT64), last + 1)))
+    return out
+
+
+def _dynamic_slice(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
+    x, *starts = eqn.inputs
+    begin = clamped(scope, starts, _shape(x), eqn.params["sizes"])
+    return scope.value(x, tuple(i + start for i, start in zip_strict(index, begin)), guard)
+
+
 def always_fits(atom: Atom, definitions: dict[Var, Eqn], size: int) -> bool:
     """Whether an index operand needs no check: a constant or an iota in range."""
     while isinstance(atom, Var) and atom in definitions and definitions[atom].primitive.name in ("broadcast", "reshape"):
@@ -197,8 +227,8 @@ def _logaddexp(exp: str, log1p: str, scale: float) -> Rule:
     """Spelled out as NumPy's: max + log1p(exp(-|x - y|)), and x + log(2) for equal ones, infinities too. In base 2 the logarithm scales."""
 
     def rule(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
-        x, y = (scope.value(atom, index, guard) for atom in eqn.inputs)
-        dtype = x.dtype
+        dtype = wide(eqn.inputs[0].aval.dtype)
+        x, y = (converted(scope, scope.value(atom, index, guard), dtype) for atom in eqn.inputs)
 
         def number(value: float) -> Node:
             return scope.constant(dtype.type(value))
@@ -210,7 +240,8 @@ def _logaddexp(exp: str, log1p: str, scale: float) -> Rule:
         small = op("mul", op(log1p, power), number(scale))
         greater = scope.apply("max", (x, y), dtype, {"tie": "half"})
         equal = scope.apply("eq", (x, y), BOOL)
-        return op("select", equal, op("add", x, number(np.log(2) * scale)), op("add", greater, small))
+        out = op("select", equal, op("add", x, number(np.log(2) * scale)), op("add", greater, small))
+        return converted(scope, out, eqn.inputs[0].aval.dtype)
 
     return rule
 
@@ -228,6 +259,7 @@ MOVES: dict[str, Rule] = {
     "slice_set": _slice_set,
     "concatenate": _concatenate,
     "gather": _gather,
+    "dynamic_slice": _dynamic_slice,
 }
 # Functions of floats in terms of simpler ones.
 SPELLED_OUT: dict[str, Rule] = {

@@ -12,10 +12,31 @@ from typing import Any
 
 import numpy as _np
 
-from functx.numpy import promote as _promote
 from functx.numpy import protocols as _protocols
 from functx.numpy.at import at
-from functx.numpy.creation import arange, array, asarray, ascontiguousarray, copy, empty, eye, full, linspace, ones, zeros
+from functx.numpy.creation import (
+    arange,
+    array,
+    asanyarray,
+    asarray,
+    ascontiguousarray,
+    asfortranarray,
+    copy,
+    empty,
+    eye,
+    full,
+    geomspace,
+    identity,
+    linspace,
+    logspace,
+    ones,
+    tri,
+    zeros,
+)
+from functx.numpy.positions import argwhere, extract, flatnonzero, nonzero
+from functx.numpy.positions import as_array as _as_array
+from functx.numpy.selection import sized_where as where
+from functx.numpy.sets import bincount, unique
 
 _protocols.install_protocols()
 
@@ -25,7 +46,7 @@ def _accepting_lists(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return f(*(_promote.handles([a])[0] if _promote.contains_tracer(a) and isinstance(a, (list, tuple)) else a for a in args), **kwargs)
+        return f(*map(_as_array, args), **{name: value if name == "out" else _as_array(value) for name, value in kwargs.items()})
 
     if isinstance(f, _np.ufunc):  # np.add.reduce, np.add.at
         call.__dict__.update((member, getattr(f, member)) for member in dir(f) if not member.startswith("_"))
@@ -33,7 +54,10 @@ def _accepting_lists(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # Sequences of arrays are these functions' own arguments; NumPy looks inside them.
-_SEQUENCES = {"concatenate", "stack", "vstack", "hstack"}
+_SEQUENCES = {
+    "concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "block", "select", "choose",
+    "ravel_multi_index",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -51,4 +75,30 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_np)})
 
 
-__all__ = ["arange", "array", "asarray", "ascontiguousarray", "at", "copy", "empty", "eye", "full", "linspace", "ones", "zeros"]
+__all__ = [
+    "arange",
+    "argwhere",
+    "array",
+    "asanyarray",
+    "asarray",
+    "ascontiguousarray",
+    "asfortranarray",
+    "at",
+    "bincount",
+    "copy",
+    "empty",
+    "extract",
+    "eye",
+    "flatnonzero",
+    "full",
+    "geomspace",
+    "identity",
+    "linspace",
+    "logspace",
+    "nonzero",
+    "ones",
+    "tri",
+    "unique",
+    "where",
+    "zeros",
+]

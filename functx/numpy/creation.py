@@ -10,10 +10,11 @@ import numpy as np
 
 from functx import dtypes, shapes
 from functx.dtypes import Kind
-from functx.errors import UnsupportedError
 from functx.numpy import promote
+from functx.numpy.diagonals import triangle
 from functx.numpy.manipulation import copy as copy_array
-from functx.trace import Trace, Tracer, current_trace, where
+from functx.numpy.manipulation import expand_dims, known, layout, moveaxis
+from functx.trace import Trace, Tracer, current_trace
 
 
 def _constructor(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,83 +41,92 @@ def _shape(shape: Any) -> shapes.Shape:
     return out
 
 
-def _full(trace: Trace, shape: Any, value: Any, dtype: Any) -> Tracer:
-    return trace.tracer(trace.emit.full(_shape(shape), value, np.dtype(dtype)))
-
-
-def _c_order(order: str) -> None:
-    if order not in "CKA":
-        raise UnsupportedError(f"order={order!r} is not traced", where=where(), fix="use the default order and transpose")
+def _full(trace: Trace, shape: Any, value: Any, dtype: Any, order: str) -> Tracer:
+    dims, target = _shape(shape), np.dtype(dtype)
+    return trace.tracer(trace.emit.full(dims, value, target), Kind.ARRAY, layout(order, dims, target))
 
 
 @_constructor
 def zeros(trace: Trace, shape: Any, dtype: Any = float, order: str = "C") -> Tracer:
-    _c_order(order)
-    return _full(trace, shape, 0, dtype)
+    return _full(trace, shape, 0, dtype, order)
 
 
 @_constructor
 def ones(trace: Trace, shape: Any, dtype: Any = None, order: str = "C") -> Tracer:
-    _c_order(order)
-    return _full(trace, shape, 1, dtype or float)
+    return _full(trace, shape, 1, dtype or float, order)
 
 
 @_constructor
 def empty(trace: Trace, shape: Any, dtype: Any = float, order: str = "C") -> Tracer:
-    _c_order(order)
-    return _full(trace, shape, 0, dtype)
+    return _full(trace, shape, 0, dtype, order)
 
 
 @_constructor
 def full(trace: Trace, shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Tracer:
-    _c_order(order)
-    shape = _shape(shape)
+    dims = _shape(shape)
     (value,) = promote.handles_in(trace, [fill_value])
-    b = trace.emit
-    return trace.tracer(promote.broadcast(b, promote.convert(b, value, np.dtype(dtype) if dtype else value.aval.dtype), shape))
+    target = np.dtype(dtype) if dtype else value.aval.dtype
+    atom = promote.broadcast(trace.emit, promote.convert(trace.emit, value, target), dims)
+    return trace.tracer(atom, Kind.ARRAY, layout(order, dims, target))
 
 
 def _like(name: str, value: Any) -> Callable[..., Any]:
     def like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Tracer:
-        (h,) = promote.handles([a])
-        b = current_trace().emit
-        target = np.dtype(dtype) if dtype else h.aval.dtype
-        dims = h.aval.shape if shape is None else _shape(shape)
-        keeps_order = order in "KA" and shape is None
-        return current_trace().tracer(b.full(dims, value, target), Kind.ARRAY, promote.k_order([h], dims, target) if keeps_order else None)
+        return full_like(a, value, dtype, order, subok, shape)
 
-    like.__doc__ = f"np.{name} of a traced array."
+    like.__name__, like.__doc__ = name, f"np.{name} of a traced array."
     return like
+
+
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Tracer:
+    """np.full_like, in the array's order in memory by default."""
+    h, value = promote.handles([a, fill_value])
+    b = current_trace().emit
+    target = np.dtype(dtype) if dtype else h.aval.dtype
+    dims = h.aval.shape if shape is None else _shape(shape)
+    if isinstance(fill_value, (bool, int)):
+        atom = b.full(dims, fill_value, target)
+    else:
+        atom = promote.broadcast(b, promote.convert(b, value, target), dims)
+    keeps_order = shape is None or (len(dims) == h.aval.ndim and order != "K")
+    return current_trace().tracer(atom, Kind.ARRAY, layout(order, dims, target, h if keeps_order else None))
 
 
 zeros_like, ones_like, empty_like = _like("zeros_like", 0), _like("ones_like", 1), _like("empty_like", 0)
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Tracer:
-    """np.full_like."""
-    h, value = promote.handles([a, fill_value])
-    b = current_trace().emit
-    atom = promote.convert(b, value, np.dtype(dtype) if dtype else h.aval.dtype)
-    return current_trace().tracer(promote.broadcast(b, atom, h.aval.shape if shape is None else _shape(shape)))
-
-
 @_constructor
 def eye(trace: Trace, N: Any, M: Any = None, k: int = 0, dtype: Any = float, order: str = "C") -> Tracer:
-    _c_order(order)
     rows, columns = _shape(N)[0], _shape(N if M is None else M)[0]
-    b = trace.emit
+    b, target = trace.emit, np.dtype(dtype)
     row, column = (b.iota(shape=(rows, columns), dtype=dtypes.INT64, axis=axis) for axis in (0, 1))
     diagonal = b.eq(column, b.add(row, b.full_like(row, k.__index__())))
-    return trace.tracer(b.convert(diagonal, dtype=np.dtype(dtype), checked=False))
+    return trace.tracer(b.convert(diagonal, dtype=target, checked=False), Kind.ARRAY, layout(order, (rows, columns), target))
 
 
 @_constructor
-def arange(trace: Trace, *args: Any, dtype: Any = None) -> Tracer:
+def identity(trace: Trace, n: Any, dtype: Any = None) -> Tracer:
+    return eye(n, dtype=dtype or float)
+
+
+@_constructor
+def tri(trace: Trace, N: Any, M: Any = None, k: int = 0, dtype: Any = float) -> Tracer:
+    mask = triangle(_shape(N)[0], _shape(N if M is None else M)[0], k)
+    return trace.tracer(trace.emit.convert(mask, dtype=np.dtype(dtype), checked=False))
+
+
+_PLAIN_BOUNDS = "use known bounds, as in start + step * fnp.arange(n)"
+
+
+@_constructor
+def arange(trace: Trace, *args: Any, dtype: Any = None, **bounds_by_name: Any) -> Tracer:
     """start + i * step, as NumPy computes it; the bounds must be known."""
-    bounds = [v.value().item() if isinstance(v, Tracer) else v for v in args]
-    if any(isinstance(v, shapes.Dim) for v in bounds):
-        return _symbolic_arange(*bounds, dtype=dtype)
-    sample = np.arange(*bounds, dtype=dtype)
+    bounds = [known(v, "np.arange: a bound", _PLAIN_BOUNDS) for v in args]
+    named = {name: known(v, "np.arange: a bound", _PLAIN_BOUNDS) for name, v in bounds_by_name.items()}
+    bounds = [v.item() if isinstance(v, (np.ndarray, np.generic)) else v for v in bounds]
+    if any(isinstance(v, shapes.Dim) for v in (*bounds, *named.values())):
+        return _symbolic_arange(*bounds, dtype=dtype, **named)
+    sample = np.arange(*bounds, dtype=dtype, **named)
     if sample.size < 2:
         return trace.tracer(trace.builder.const(sample))
     b = trace.emit
@@ -136,37 +146,113 @@ def _symbolic_arange(start: Any, stop: Any = None, step: Any = 1, *, dtype: Any 
     return ramp if dtype is None else ramp.astype(dtype)
 
 
-@_constructor
-def linspace(trace: Trace, *args: Any, **kwargs: Any) -> Tracer:
-    if any(isinstance(v, Tracer) for v in (*args, *kwargs.values())):
-        raise UnsupportedError("linspace between traced values", where=where(), fix="write start + (stop - start) * fnp.linspace(0, 1, n)")
-    return trace.tracer(trace.builder.const(np.linspace(*args, **kwargs)))
+# --- ranges -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _is_traced(*values: Any) -> bool:
+    return any(isinstance(v, Tracer) or promote.contains_tracer(v) for v in values)
 
 
 @_constructor
-def array(trace: Trace, object: Any, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Tracer:
-    out = asarray(object, dtype)
+def linspace(
+    trace: Trace, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
+) -> Any:
+    """start + i * step, as NumPy computes it, the end point put in exactly; start and stop may be arrays."""
+    if not _is_traced(start, stop):
+        plain = np.linspace(start, stop, num, endpoint, retstep, dtype, axis)
+        values = trace.tracer(trace.builder.const(plain[0] if retstep else plain))
+        return (values, plain[1]) if retstep else values
+    num = operator.index(num)
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+    intervals = num - 1 if endpoint else num
+    first, last = promote.handles_in(trace, [start, stop])
+    natural = np.result_type(promote.representative(first), promote.representative(last), float(num))
+    first, last = asarray(first) * 1.0, asarray(last) * 1.0
+    delta = last - first
+    step = delta / intervals if intervals > 0 else np.nan
+    ramp = np.arange(num, dtype=natural).reshape(-1, *(1,) * delta.ndim)
+    y = ramp * (step if intervals > 0 else delta) + first
+    if endpoint and num > 1:
+        y[-1, ...] = last
+    target = natural if dtype is None else np.dtype(dtype)
+    y = moveaxis(np.floor(y) if target.kind in "iu" else y, 0, axis)
+    y = y if y.aval.dtype == target else y.astype(target)
+    return (y, step) if retstep else y
+
+
+@_constructor
+def logspace(
+    trace: Trace, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+) -> Tracer:
+    """base ** linspace(start, stop)."""
+    if not _is_traced(start, stop, base):
+        return trace.tracer(trace.builder.const(np.logspace(start, stop, num, endpoint, base, dtype, axis)))
+    start, stop, base = np.broadcast_arrays(*promote.handles_in(trace, [start, stop, base])) if np.ndim(base) else (start, stop, base)
+    y = linspace(start, stop, num, endpoint, axis=axis)
+    powers = np.power(expand_dims(base, axis) if np.ndim(base) else base, y)
+    return powers if dtype is None else powers.astype(dtype)
+
+
+@_constructor
+def geomspace(trace: Trace, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tracer:
+    """A geometric progression, the end points put in exactly."""
+    if not _is_traced(start, stop):
+        return trace.tracer(trace.builder.const(np.geomspace(start, stop, num, endpoint, dtype, axis)))
+    first, last = promote.handles_in(trace, [start, stop])
+    natural = np.result_type(first.aval.dtype, last.aval.dtype, float(num), np.zeros((), dtype))
+    first, last = asarray(first).astype(natural), asarray(last).astype(natural)
+    sign = np.sign(first)
+    y = logspace(np.log10(first / sign), np.log10(last / sign), num, endpoint)
+    if num > 0:
+        y[0] = first / sign
+    if num > 1 and endpoint:
+        y[-1] = last / sign
+    y = moveaxis(y * sign, 0, axis)
+    return y.astype(dtype or natural)
+
+
+# --- arrays of given values ---------------------------------------------------------------------------------------------------------------
+
+
+@_constructor
+def array(
+    trace: Trace, object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False, ndmin: int = 0
+) -> Tracer:
+    out = asarray(object, dtype, copy=copy, order=order)
     if ndmin > out.aval.ndim:
         out = out[(None,) * (ndmin - out.aval.ndim)]
-    return copy_array(out)
+    return copy_array(out, order) if copy and out.parent is not None else out
 
 
 @_constructor
-def asarray(trace: Trace, a: Any, dtype: Any = None, order: str | None = None) -> Tracer:
+def asarray(trace: Trace, a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None) -> Tracer:
     """The array itself where it is one; the handle of a plain ndarray is read, and written back, like an argument."""
     (h,) = promote.handles_in(trace, [a])
     target = np.dtype(dtype) if dtype else h.aval.dtype
-    if h.kind is Kind.ARRAY and h.aval.dtype == target:
+    same = h.kind is Kind.ARRAY and h.aval.dtype == target and not isinstance(a, (list, tuple))
+    in_order = order in (None, "K", "A") or h.is_fresh_c_order and (order == "C" or h.aval.ndim < 2)
+    in_order = in_order or (h.shadow.flags.f_contiguous if order == "F" else h.shadow.flags.c_contiguous)
+    if same and in_order and not copy:
         return h
-    return trace.tracer(promote.convert(trace.emit, h, target))
+    if copy is False:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    return trace.tracer(promote.convert(trace.emit, h, target), Kind.ARRAY, layout(order, h.aval.shape, target, h))
+
+
+asanyarray = asarray
+
+
+@_constructor
+def asfortranarray(trace: Trace, a: Any, dtype: Any = None) -> Tracer:
+    out = asarray(a, dtype, "F")
+    return out if out.aval.ndim else out.reshape(1)
 
 
 @_constructor
 def ascontiguousarray(trace: Trace, a: Any, dtype: Any = None) -> Tracer:
-    out = asarray(a, dtype)
-    if out.aval.ndim == 0:
-        return out.reshape(1)
-    return out if out.shadow.flags.c_contiguous else copy_array(out, order="C")
+    out = asarray(a, dtype, "C")
+    return out if out.aval.ndim else out.reshape(1)
 
 
 @_constructor

@@ -16,10 +16,11 @@ import numpy as np
 
 from functx import shapes
 from functx.dtypes import BOOL, INT64, Kind
-from functx.errors import ConcretizationError, IndexOutOfBoundsError, UnsupportedError
+from functx.errors import ConcretizationError, IndexOutOfBoundsError
 from functx.ir import Atom
 from functx.mutation import check_writeable, make_view, same_place, write
-from functx.numpy import promote
+from functx.numpy import masked, promote
+from functx.numpy.ufuncs import write_error
 from functx.ops import indexing, movement
 from functx.trace import Tracer, current_trace, where
 from functx.util import invert_permutation
@@ -126,11 +127,11 @@ def _entry(k: Any) -> list[Any]:
     """What one element of the index stands for: None, a slice, an int, or handles of int64 (one per axis for a mask)."""
     if k is None or isinstance(k, slice):
         return [k]
-    if isinstance(k, (bool, np.bool)):
-        raise UnsupportedError("indexing a traced array by a single bool is not traced", where=where(), fix="use np.where")
     if isinstance(k, (int, np.integer)):
         return [int(k)]
     if not isinstance(k, (Tracer, np.ndarray, list, tuple)):
+        if hasattr(k, "__index__"):
+            return [operator.index(k)]
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
         )
@@ -168,12 +169,7 @@ def _traced_entry(h: Tracer) -> list[Any]:
         try:
             mask = np.asarray(h.value())
         except ConcretizationError as error:
-            raise ConcretizationError(
-                "a boolean mask whose value is unknown cannot select elements: the size of the result would depend on it",
-                where=where(),
-                why=error.why,
-                fix="use np.where(mask, a, b), or multiply by the mask and reduce; for x[mask] *= y: x[...] = np.where(mask, x * y, x)",
-            ) from None
+            raise _unknown_selection(error) from None
         return _constant_entry(mask)
     if h.aval.dtype.kind not in "iu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
@@ -204,10 +200,61 @@ def _check_integer(index: int, axis: int, size: Any) -> Any:
     return index + size if index < 0 else index
 
 
+def _single_bools(h: Tracer, key: Any) -> tuple[Tracer, Any]:
+    """A single bool indexes a new axis of size 1: by [0], or by nothing if it is False."""
+    entries = key if isinstance(key, tuple) else (key,)
+    ranks = [_mask_rank(k) for k in entries]
+    if 0 not in ranks:
+        return h, key
+    axes: list[Any] = []  # of the view with the new axes
+    for k, rank in zip(entries, ranks, strict=True):
+        if rank == 0 or k is Ellipsis:
+            axes.append(None if rank == 0 else Ellipsis)
+        elif k is not None:
+            axes += [slice(None)] * (1 if rank is None else rank)
+    replaced = (k if rank != 0 else [0] if _known_bool(k) else [] for k, rank in zip(entries, ranks, strict=True))
+    return getitem(h, tuple(axes)), tuple(replaced)
+
+
+def _mask_rank(k: Any) -> int | None:
+    """How many axes a mask covers; None for what is no mask."""
+    if isinstance(k, (bool, np.bool)):
+        return 0
+    array = k.aval if isinstance(k, Tracer) else k if isinstance(k, np.ndarray) else np.asarray(k) if _is_plain_list(k) else None
+    return array.ndim if array is not None and array.dtype == BOOL else None
+
+
+def _is_plain_list(k: Any) -> bool:
+    return isinstance(k, (list, tuple)) and not promote.contains_tracer(k)
+
+
+def _known_bool(k: Any) -> bool:
+    try:
+        return bool(k)
+    except ConcretizationError as error:
+        raise _unknown_selection(error) from None
+
+
+def _unknown_selection(error: ConcretizationError) -> ConcretizationError:
+    return ConcretizationError(
+        "a boolean mask whose value is unknown cannot select elements here: the size of the result would depend on it",
+        where=where(),
+        why=error.why,
+        fix="use np.where(mask, a, b), or fnp.nonzero(mask, size=n) (import functx.numpy as fnp) for at most n places; alone, as in "
+        "x[mask], it may be computed with, reduced, and assigned to x[mask]",
+    )
+
+
+def pick(h: Tracer, places: np.ndarray, axis: int) -> Tracer:
+    """The elements at known places of an axis, in a fresh array."""
+    trace = current_trace()
+    return getitem(h, (*(slice(None),) * axis, trace.tracer(trace.builder.const(places.astype(INT64)))))
+
+
 # --- reading ------------------------------------------------------------------------------------------------------------------------------
 
 
-def getitem(a: Any, key: Any) -> Tracer:
+def getitem(a: Any, key: Any) -> Any:
     """``a[key]``: a view for basic indices, a NumPy scalar for a single element, a copy for index arrays."""
     (h,) = promote.handles([a])
     if h.kind is not Kind.ARRAY:
@@ -216,6 +263,9 @@ def getitem(a: Any, key: Any) -> Tracer:
         if h.kind is Kind.SCALAR and all(k is None or k is Ellipsis for k in (key if isinstance(key, tuple) else (key,))):
             return getitem(current_trace().tracer(h.atom), key)  # an array of its own
         raise IndexError("invalid index to scalar variable.") if h.kind is Kind.SCALAR else TypeError("'float' object is not subscriptable")
+    if (mask := unknown_mask(key)) is not None:
+        return masked.select(h, mask)
+    h, key = _single_bools(h, key)
     index = parse(h, key)
     _check_known(h, index)
     if index.is_view:
@@ -305,13 +355,16 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
     """``target[key] = value``, cast as NumPy casts (without regard to safety), the last write winning where an index repeats."""
     (h,) = promote.handles([target])
     check_writeable(h)
-    if (mask := _unknown_mask(key)) is not None:
+    if (mask := unknown_mask(key)) is not None:
         _set_where(h, mask, value)
         return
+    h, key = _single_bools(h, key)
     index = parse(h, key)
     _check_known(h, index)
     if index.element and np.ndim(value):
-        raise ValueError("setting an array element with a sequence.")
+        if h.aval.dtype != BOOL or np.size(value) != 1:  # NumPy takes the truth of one element
+            raise ValueError("setting an array element with a sequence.")
+        value = np.reshape(value, ())
     if index.is_view:
         view = basic_view(h, index)
         if isinstance(value, Tracer) and same_place(view, current_trace().lift(value)):
@@ -323,8 +376,17 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
     write(base, current_trace().emit.scatter_set(base.atom, update, *atoms, axes=axes))
 
 
-def _unknown_mask(key: Any) -> Tracer | None:
-    """The boolean mask that a key is, if which elements it selects is not known while tracing."""
+def writeable(target: Any) -> Tracer:
+    """The target of a write: an error that says what to do if it is a plain ndarray."""
+    if not isinstance(target, Tracer):
+        raise write_error(target)
+    return target
+
+
+def unknown_mask(key: Any) -> Tracer | None:
+    """The boolean mask that a key is (alone, or before ``:`` and ``...``), if which elements it selects is not known while tracing."""
+    if isinstance(key, tuple) and key and all(k is Ellipsis or (isinstance(k, slice) and k == slice(None)) for k in key[1:]):
+        key = key[0]
     if not isinstance(key, Tracer) or key.aval.dtype != BOOL or not key.aval.ndim:
         return None
     (mask,) = promote.handles([key])
@@ -337,24 +399,30 @@ def _unknown_mask(key: Any) -> Tracer | None:
 
 def _set_where(h: Tracer, mask: Tracer, value: Any) -> None:
     """``h[mask] = value`` for a value that does not depend on how many elements are selected."""
+    masked.check_shape(h, mask)
     shape, covered = h.aval.shape, mask.aval.ndim
-    if mask.aval.shape != shape[:covered]:
-        raise IndexError(
-            f"boolean index did not match indexed array: the mask has shape {shapes.show(mask.aval.shape)}, the array {shapes.show(shape)}"
-        )
+    b = current_trace().emit
+    full = b.broadcast(mask.atom, shape=shape, dims=tuple(range(covered)))
+    if isinstance(value, masked.Masked):
+        if not value.has_mask(mask) or value.full.ndim != len(shape):
+            raise _one_value_each()
+        write(h, b.select(full, assigned(value.full, shape, h.aval.dtype), h.atom))
+        return
     (v,) = promote.handles([value])
     if v.aval.ndim > h.aval.ndim - covered and shapes.size(v.aval.shape) != 1:
-        raise ConcretizationError(
-            "one value per selected element was assigned through a mask whose value is unknown",
-            where=where(),
-            why="how many elements it selects is not known while tracing",
-            fix="x[...] = np.where(mask, values, x), with values for all places",
-        )
-    b = current_trace().emit
+        raise _one_value_each()
     single = b.reshape(v.atom, shape=()) if v.aval.ndim > h.aval.ndim - covered else v.atom
     new = assigned(current_trace().tracer(single, v.kind if single is v.atom else Kind.ARRAY), shape, h.aval.dtype)
-    full = b.broadcast(mask.atom, shape=shape, dims=tuple(range(covered)))
     write(h, b.select(full, new, h.atom))
+
+
+def _one_value_each() -> ConcretizationError:
+    return ConcretizationError(
+        "one value per selected element was assigned through a mask whose value is unknown",
+        where=where(),
+        why="how many elements it selects is not known while tracing, unless the values were selected by the same mask",
+        fix="x[...] = np.where(mask, values, x), with values for all places",
+    )
 
 
 def _updates(value: Any, index: Index, base: Tracer, axes: Sequence[int], atoms: Sequence[Atom]) -> Atom:
@@ -382,16 +450,11 @@ def assigned(value: Any, shape: shapes.Shape, dtype: np.dtype) -> Atom:
     return promote.broadcast(b, atom, shape)
 
 
-def add_at(target: Tracer, key: Any, value: Any) -> None:
-    """``np.add.at(target, key, value)``: repeated indices add up."""
+def scatter_at(target: Tracer, key: Any, value: Any, primitive: str) -> None:
+    """Combine values with the elements that index arrays select (``scatter_add`` and the like): repeated indices all count."""
     (h,) = promote.handles([target])
-    check_writeable(h)
     index = parse(h, key)
     _check_known(h, index)
-    b = current_trace().emit
-    if index.is_view:
-        view = basic_view(h, index)
-        write(view, b.add(view.atom, assigned(value, view.aval.shape, h.aval.dtype)))
-        return
     base, axes, atoms = _advanced_target(h, index)
-    write(base, b.scatter_add(base.atom, _updates(value, index, base, axes, atoms), *atoms, axes=axes))
+    update = _updates(value, index, base, axes, atoms)
+    write(base, getattr(current_trace().emit, primitive)(base.atom, update, *atoms, axes=axes))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functx import shapes
+from functx.demand import plain_value
 from functx.dtypes import Kind
-from functx.errors import UnsupportedError
+from functx.errors import ConcretizationError
 from functx.mutation import make_view
-from functx.numpy import promote
+from functx.numpy import indexing, promote
 from functx.numpy.ufuncs import store
 from functx.ops import movement
 from functx.trace import Tracer, current_trace, dataless, where
@@ -34,18 +35,48 @@ def _transposed(h: Tracer, perm: Sequence[int]) -> Tracer:
     return make_view(h, movement.transpose, {"perm": perm}, lambda: h.shadow.transpose(perm))
 
 
+def layout(order: str | None, shape: shapes.Shape, dtype: np.dtype, like: Tracer | None = None) -> Callable[[], np.ndarray] | None:
+    """The layout of a fresh array for NumPy's ``order``: C, F, A (F for an array in that order alone), K (as ``like``). None: C order."""
+    if order not in ("C", "F", "A", "K", None):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    if order == "F" or (order == "A" and like is not None and _is_fortran(like)):
+        return (lambda: dataless(shape[::-1], dtype).T) if len(shape) > 1 else None
+    return promote.k_order([like], shape, dtype) if like is not None and order in ("K", None) else None
+
+
+def _is_fortran(h: Tracer) -> bool:
+    return not h.is_fresh_c_order and h.shadow.flags.fnc
+
+
+def into(out: Any, h: Tracer, casting: str = "same_kind") -> Any:
+    """A result as it is returned: written into ``out`` if there is one."""
+    return h if out is None else store(np.add, [h.aval.dtype] * 2, h.aval.dtype, h.atom, out, casting)
+
+
+def known(value: Any, what: str, fix: str) -> Any:
+    """The value of an argument that decides a shape; an error that says what to write instead if it is unknown."""
+    if not (isinstance(value, Tracer) or promote.contains_tracer(value)):
+        return value
+    try:
+        return plain_value(_handle(value), what)
+    except ConcretizationError as error:
+        raise ConcretizationError(f"{what} is unknown while tracing, and decides a shape", where=where(), why=error.why, fix=fix) from None
+
+
 def copy(a: Any, order: str = "K", subok: bool = False) -> Tracer:
     """np.copy: the same values in memory of its own."""
     h = _handle(a)
-    return current_trace().tracer(h.atom, Kind.ARRAY, promote.k_order([h], h.aval.shape, h.aval.dtype) if order in "KA" else None)
+    return current_trace().tracer(h.atom, Kind.ARRAY, layout(order, h.aval.shape, h.aval.dtype, h))
 
 
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None = None) -> Tracer:
-    """np.reshape: a view if the layout allows it, else a copy."""
-    if order != "C":
-        raise UnsupportedError(f"np.reshape: order={order!r} is not traced", where=where(), fix="transpose before and after")
+    """np.reshape: a view if the layout allows it, else a copy. Fortran order is C order of the transposed array."""
     h = _handle(a)
     shape = _resolve_shape(h.aval.shape, shape)
+    if order not in ("C", "F", "A"):
+        raise ValueError(f"order must be one of 'C', 'F', or 'A' (got {order!r})")
+    if order == "F" or (order == "A" and _is_fortran(h)):
+        return transpose(reshape(transpose(h), shape[::-1], copy=copy))
     if copy is not True and _can_view(h, shape):
         return _reshape_view(h, shape)
     if copy is False:
@@ -80,15 +111,20 @@ def _resolve_shape(old: shapes.Shape, new: Any) -> shapes.Shape:
 
 
 def ravel(a: Any, order: str = "C") -> Tracer:
-    """np.ravel: a flat view of an array in C order, else a copy (also where a reshape would find a strided view)."""
+    """np.ravel: a flat view of an array in that order, else a copy (also where a reshape would find a strided view)."""
     h = _handle(a)
+    if order == "K" and not h.is_fresh_c_order:
+        strides = h.shadow.strides
+        h, order = _transposed(h, sorted(range(h.aval.ndim), key=lambda i: -abs(strides[i]))), "C"
+    if order == "F" or (order == "A" and _is_fortran(h)):
+        return ravel(transpose(h))
     fresh = h.kind is not Kind.ARRAY or h.is_fresh_c_order
-    return reshape(h, -1, order, copy=None if fresh or h.shadow.flags.c_contiguous else True)
+    return reshape(h, -1, "C" if order == "K" else order, copy=None if fresh or h.shadow.flags.c_contiguous else True)
 
 
 def flatten(a: Any, order: str = "C") -> Tracer:
     """ndarray.flatten: always a copy."""
-    return reshape(a, -1, order, copy=True)
+    return copy(ravel(a, order))
 
 
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Tracer:
@@ -127,6 +163,40 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tracer:
     for to, origin in sorted(zip(tos, froms, strict=True)):
         perm.insert(to, origin)
     return _transposed(h, perm)
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Tracer:
+    """np.rollaxis: a view with one axis moved before another."""
+    h = _handle(a)
+    rank = h.aval.ndim
+    axis, start = shapes.canonical_axis(axis, rank), shapes.canonical_axis(start, rank + 1, "start") if start != rank else rank
+    target = start - 1 if axis < start else start
+    return h[...] if axis == target else moveaxis(h, axis, target)
+
+
+def matrix_transpose(x: Any, /) -> Tracer:
+    """np.matrix_transpose: a view with the last two axes swapped."""
+    h = _handle(x)
+    if h.aval.ndim < 2:
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {h.aval.ndim}")
+    return swapaxes(h, -1, -2)
+
+
+def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tracer:
+    """np.rot90: a view turned in the plane of two axes."""
+    h = _handle(m)
+    if len(tuple(axes)) != 2:
+        raise ValueError("len(axes) must be 2.")
+    rank = h.aval.ndim
+    if axes[0] == axes[1] or abs(axes[0] - axes[1]) == rank:
+        raise ValueError("Axes must be different.")
+    if any(not -rank <= i < rank for i in axes):
+        raise ValueError(f"Axes={tuple(axes)} out of range for array of ndim={rank}.")
+    first, second = axes
+    turns = k % 4
+    if turns in (0, 2):
+        return h[...] if turns == 0 else flip(h, (first, second))
+    return swapaxes(flip(h, second), first, second) if turns == 1 else flip(swapaxes(h, first, second), second)
 
 
 def squeeze(a: Any, axis: Any = None) -> Tracer:
@@ -171,39 +241,6 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tracer, ...]:
     return tuple(h if h.aval.shape == shape else broadcast_to(h, shape) for h in operands)
 
 
-def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
-    """np.concatenate."""
-    operands = promote.handles(list(arrays))
-    if not operands:
-        raise ValueError("need at least one array to concatenate")
-    result = np.dtype(dtype) if dtype else np.result_type(*map(promote.representative, operands))
-    if axis is None:
-        operands, axis = [ravel(h) for h in operands], 0
-    rank = operands[0].aval.ndim
-    if rank == 0:
-        raise ValueError("zero-dimensional arrays cannot be concatenated")
-    if any(h.aval.ndim != rank for h in operands):
-        raise ValueError("all the input arrays must have same number of dimensions: " + ", ".join(promote.describe(h) for h in operands))
-    axis = shapes.canonical_axis(axis, rank)
-    b = current_trace().emit
-    atom = b.concatenate(*(promote.convert(b, h, result) for h in operands), axis=axis)
-    if out is not None:
-        return store(np.add, [result, result], result, atom, out, casting)
-    layout = promote.k_order_of(operands, lambda: [np.abs(h.shadow.strides) for h in operands], atom.aval.shape, result)
-    return current_trace().tracer(atom, Kind.ARRAY, layout)
-
-
-def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
-    """np.stack."""
-    operands = promote.handles(list(arrays))
-    if not operands:
-        raise ValueError("need at least one array to stack")
-    if len({h.aval.shape for h in operands}) > 1:
-        raise ValueError("all input arrays must have the same shape: " + ", ".join(promote.describe(h) for h in operands))
-    axis = shapes.canonical_axis(axis, operands[0].aval.ndim + 1)
-    return concatenate([expand_dims(h, axis) for h in operands], axis, out, dtype=dtype, casting=casting)
-
-
 def atleast_1d(*arrays: Any) -> Any:
     """np.atleast_1d."""
     out = [h if h.aval.ndim else reshape(h, 1) for h in promote.handles(arrays)]
@@ -216,15 +253,11 @@ def atleast_2d(*arrays: Any) -> Any:
     return out[0] if len(out) == 1 else tuple(out)
 
 
-def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
-    """np.vstack."""
-    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
-
-
-def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
-    """np.hstack."""
-    arrays = [atleast_1d(a) for a in tup]
-    return concatenate(arrays, 0 if arrays[0].aval.ndim == 1 else 1, dtype=dtype, casting=casting)
+def atleast_3d(*arrays: Any) -> Any:
+    """np.atleast_3d."""
+    places = ((0, 1, 2), (0, 2), (2,))
+    out = [h if h.aval.ndim >= 3 else expand_dims(h, places[h.aval.ndim]) for h in promote.handles(arrays)]
+    return out[0] if len(out) == 1 else tuple(out)
 
 
 def flip(m: Any, axis: Any = None) -> Tracer:
@@ -234,6 +267,22 @@ def flip(m: Any, axis: Any = None) -> Tracer:
     return h[tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(h.aval.ndim))]
 
 
+def fliplr(m: Any) -> Tracer:
+    """np.fliplr: a view."""
+    h = _handle(m)
+    if h.aval.ndim < 2:
+        raise ValueError("Input must be >= 2-d.")
+    return flip(h, 1)
+
+
+def flipud(m: Any) -> Tracer:
+    """np.flipud: a view."""
+    h = _handle(m)
+    if h.aval.ndim < 1:
+        raise ValueError("Input must be >= 1-d.")
+    return flip(h, 0)
+
+
 def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     """np.roll."""
     h = _handle(a)
@@ -241,14 +290,22 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
         return reshape(roll(ravel(h), shift, 0), h.aval.shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     counts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
-    for n, i in zip(counts, axes, strict=True):
+    axes = tuple(axes) * len(counts) if len(axes) == 1 else axes
+    for n, i in zip(counts * len(axes) if len(counts) == 1 else counts, axes, strict=True):
         i = shapes.canonical_axis(i, h.aval.ndim)
-        size = h.aval.shape[i]
-        cut = _roll_cut(operator.index(n), size)
-        if cut is not None:
-            lead = (slice(None),) * i
-            h = concatenate([h[(*lead, slice(cut, None))], h[(*lead, slice(0, cut))]], i)
+        h = _rolled(h, n, i)
     return copy(h)
+
+
+def _rolled(h: Tracer, n: Any, axis: int) -> Tracer:
+    size, lead = h.aval.shape[axis], (slice(None),) * axis
+    if isinstance(n, Tracer):  # any number of places: each element is fetched
+        return h[(*lead, np.remainder(np.subtract(promote.positions(size), n), size))] if size else h
+    cut = _roll_cut(operator.index(n), size)
+    if cut is None:
+        return h
+    b = current_trace().emit
+    return current_trace().tracer(b.concatenate(h[(*lead, slice(cut, None))].atom, h[(*lead, slice(0, cut))].atom, axis=axis))
 
 
 def _roll_cut(shift: int, size: shapes.Size) -> shapes.Size | None:
@@ -274,17 +331,21 @@ def tile(A: Any, reps: Any) -> Tracer:
     return current_trace().tracer(b.reshape(wide, shape=tuple(r * d for r, d in zip(reps, shape, strict=True))))
 
 
-def repeat(a: Any, repeats: int, axis: int | None = None) -> Tracer:
-    """np.repeat with one count for all elements."""
+def along(h: Tracer, axis: int | None) -> tuple[Tracer, int]:
+    """An array and one of its axes; None flattens it, and a 0-d array counts as one with a single element."""
+    if axis is None or h.aval.ndim == 0:
+        h, axis = ravel(h), 0 if axis is None else axis
+    return h, shapes.canonical_axis(axis, h.aval.ndim)
+
+
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tracer:
+    """np.repeat. The counts decide the shape: they must be known."""
     h = _handle(a)
-    if not isinstance(repeats, (int, np.integer)):
-        raise UnsupportedError(
-            "np.repeat: only one whole-number count is traced", where=where(), fix="index with np.repeat of a plain arange"
-        )
-    if axis is None:
-        h, axis = ravel(h), 0
-    axis = shapes.canonical_axis(axis, h.aval.ndim)
+    repeats = known(repeats, "np.repeat: the number of repetitions", "pass plain whole numbers, or gather: x[indices] with known indices")
+    h, axis = along(h, axis)
     shape = h.aval.shape
+    if np.ndim(repeats) or isinstance(repeats, (float, complex)) or repeats < 0:
+        return indexing.pick(h, np.repeat(np.arange(shape[axis]), repeats), axis)  # raises NumPy's own errors
     wide = shapes.insert(shape, axis + 1, int(repeats))
     dims = tuple(i for i in range(len(wide)) if i != axis + 1)
     b = current_trace().emit
@@ -292,39 +353,14 @@ def repeat(a: Any, repeats: int, axis: int | None = None) -> Tracer:
     return current_trace().tracer(b.reshape(atom, shape=(*shape[:axis], shape[axis] * int(repeats), *shape[axis + 1 :])))
 
 
-def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tracer:
-    """np.pad with constant values."""
-    if mode != "constant":
-        raise UnsupportedError(f"np.pad: mode={mode!r} is not traced", where=where(), fix="concatenate slices of the array")
-    h, value = promote.handles([array, constant_values])
-    if value.aval.ndim:
-        raise UnsupportedError("np.pad: one constant value for all sides is traced", where=where(), fix="call np.pad once per side")
-    widths = np.broadcast_to(np.asarray(pad_width), (h.aval.ndim, 2))
-    b = current_trace().emit
-    low, high = (tuple(int(n) for n in side) for side in widths.T)
-    if any(n < 0 for n in (*low, *high)):
-        raise ValueError("index can't contain negative values")
-    atom = b.pad(h.atom, promote.convert(b, value, h.aval.dtype), low=low, high=high)
-    return current_trace().tracer(atom, Kind.ARRAY, None if h.is_fresh_c_order else lambda: _padded_layout(h, atom.aval.shape))
-
-
-def _padded_layout(h: Tracer, shape: shapes.Shape) -> np.ndarray:
-    """np.pad keeps Fortran order, and gives C order otherwise."""
-    return dataless(shape[::-1], h.aval.dtype).T if h.shadow.flags.fnc else dataless(shape, h.aval.dtype)
-
-
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tracer]:
-    """np.split: views."""
-    h = _handle(ary)
-    axis = shapes.canonical_axis(axis, h.aval.ndim)
-    size = h.aval.shape[axis]
-    if isinstance(indices_or_sections, (int, np.integer)):
-        if size % indices_or_sections:
-            raise ValueError("array split does not result in an equal division")
-        step = size // indices_or_sections
-        bounds = [i * step for i in range(1, indices_or_sections)]
-    else:
-        bounds = [int(i) for i in indices_or_sections]
-    edges = [0, *bounds, size]
-    lead = (slice(None),) * axis
-    return [h[(*lead, slice(lo, hi))] for lo, hi in zip(edges, edges[1:], strict=False)]
+def resize(a: Any, new_shape: Any) -> Tracer:
+    """np.resize: the elements in C order, from the beginning again as often as the new shape needs."""
+    h = ravel(a)
+    shape = tuple(new_shape) if isinstance(new_shape, (tuple, list)) else (new_shape,)
+    if any(n < 0 for n in shape):
+        raise ValueError("all elements of `new_shape` must be non-negative")
+    size, total = h.aval.shape[0], shapes.size(shape)
+    if total == 0 or size == 0:
+        b = current_trace().emit
+        return current_trace().tracer(b.full(shape, 0, h.aval.dtype))
+    return reshape(tile(h, -(-total // size))[:total], shape)

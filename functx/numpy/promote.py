@@ -11,6 +11,7 @@ from functx import dtypes, shapes
 from functx.dtypes import Kind
 from functx.errors import UnsupportedError
 from functx.ir import Atom, Literal
+from functx.ops import elementwise
 from functx.trace import Trace, Tracer, current_trace, dataless, leaked, made_at, where
 
 
@@ -103,14 +104,16 @@ def loop_dtype(handle: Tracer) -> Any:
     return handle.aval.dtype
 
 
-def convert(b: Any, handle: Tracer, dtype: np.dtype) -> Atom:
-    """The handle's value in another dtype. A Python int that does not fit raises OverflowError, now or when the compiled code runs."""
+def convert(b: Any, handle: Tracer, dtype: np.dtype, *, wraps: bool = False) -> Atom:
+    """The handle's value in another dtype. A Python int that does not fit raises OverflowError, now or when the compiled code runs, unless
+    it ``wraps``.
+    """
     atom = handle.atom
     if handle.aval.dtype == dtype:
         return atom
+    checked = handle.aval.weak and handle.aval.dtype.kind == "i" and dtype.kind in "iu" and not wraps
     if isinstance(atom, Literal):
-        return Literal(atom.value.item() if handle.aval.weak else atom.value.astype(dtype), dtype)
-    checked = handle.aval.weak and handle.aval.dtype.kind == "i" and dtype.kind in "iu"
+        return Literal(atom.value.item() if checked else elementwise.convert.impl(atom.value, dtype=dtype, checked=False), dtype)
     return b.convert(atom, dtype=dtype, checked=checked)
 
 

@@ -19,23 +19,59 @@ from functx.demand import plain_value
 from functx.dtypes import Kind
 from functx.errors import UnsupportedError
 from functx.mutation import check_writeable
-from functx.numpy import creation, indexing, manipulation, products, promote, reductions, selection, ufuncs
+from functx.numpy import (
+    complex_parts,
+    contractions,
+    creation,
+    cumulative,
+    diagonals,
+    indexing,
+    joining,
+    manipulation,
+    nanfunctions,
+    norms,
+    padding,
+    positions,
+    products,
+    promote,
+    quantiles,
+    reductions,
+    selection,
+    sets,
+    sorting,
+    ufunc_methods,
+    ufuncs,
+)
 from functx.numpy.at import At
+from functx.numpy.masked import Masked
 from functx.trace import Tracer, current_trace, install, where
 
 # np.<name> by its implementation on tracers. A function that is not here raises, naming it.
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     getattr(np, name): getattr(module, name)
     for module, names in {
-        reductions: "sum mean var std max min all any argmax argmin ptp count_nonzero",
-        manipulation: "copy reshape ravel transpose swapaxes moveaxis squeeze expand_dims broadcast_to broadcast_arrays concatenate stack "
-        "vstack hstack atleast_1d atleast_2d flip roll tile repeat pad split",
-        selection: "where take take_along_axis clip isclose round",
-        products: "dot inner outer vdot tensordot trace",
-        creation: "zeros_like ones_like empty_like full_like",
+        reductions: "sum prod mean var std max min all any argmax argmin ptp count_nonzero average",
+        nanfunctions: "nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax nanargmin",
+        cumulative: "cumsum cumprod nancumsum nancumprod cumulative_sum cumulative_prod diff ediff1d trapezoid",
+        manipulation: "copy reshape ravel transpose swapaxes moveaxis rollaxis matrix_transpose squeeze expand_dims broadcast_to "
+        "broadcast_arrays atleast_1d atleast_2d atleast_3d flip fliplr flipud roll rot90 tile repeat resize",
+        joining: "concatenate stack vstack hstack dstack column_stack block append insert delete split array_split hsplit vsplit dsplit "
+        "unstack meshgrid ix_ unravel_index ravel_multi_index",
+        diagonals: "diagonal diag diagflat tril triu fill_diagonal diag_indices_from tril_indices_from triu_indices_from",
+        padding: "pad",
+        selection: "where take take_along_axis put put_along_axis place putmask copyto choose select clip isclose round",
+        sorting: "sort argsort lexsort partition argpartition sort_complex searchsorted digitize isin",
+        quantiles: "median quantile percentile histogram histogram_bin_edges",
+        sets: "unique bincount",
+        positions: "nonzero argwhere flatnonzero compress extract",
+        products: "dot inner outer vdot tensordot trace kron cross",
+        contractions: "einsum",
+        creation: "zeros_like ones_like empty_like full_like linspace logspace geomspace",
+        complex_parts: "real imag angle isreal iscomplex iscomplexobj isrealobj",
     }.items()
     for name in names.split()
 }
+FUNCTIONS.update({getattr(np.linalg, f.__name__): f for f in norms.FUNCTIONS})
 FUNCTIONS[np.amax], FUNCTIONS[np.amin] = reductions.max, reductions.min
 FUNCTIONS[np.around] = selection.round
 FUNCTIONS[np.shape] = lambda a: promote.handles([a])[0].aval.shape
@@ -44,26 +80,12 @@ FUNCTIONS[np.size] = lambda a, axis=None: _size(promote.handles([a])[0], axis)
 FUNCTIONS[np.result_type] = lambda *args: np.result_type(*(promote.representative(a) if isinstance(a, Tracer) else a for a in args))
 FUNCTIONS[np.can_cast] = lambda from_, to, casting="safe": np.can_cast(from_.aval.dtype, to, casting)
 FUNCTIONS[np.array_repr] = FUNCTIONS[np.array_str] = lambda a, *args, **kwargs: repr(a)
-FUNCTIONS[np.copyto] = lambda dst, src, casting="same_kind": _copyto(dst, src, casting)
 FUNCTIONS[np.allclose] = lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: _python_bool(selection.isclose(a, b, rtol, atol, equal_nan))
 FUNCTIONS[np.array_equal] = lambda a1, a2: _array_equal(*promote.handles([a1, a2]))
 
 
 def _size(h: Tracer, axis: int | None) -> Any:
     return promote.shapes.size(h.aval.shape) if axis is None else h.aval.shape[axis]
-
-
-def _copyto(dst: Any, src: Any, casting: str) -> None:
-    if not isinstance(dst, Tracer):
-        raise ufuncs.write_error(dst)
-    (h,) = promote.handles([src])
-    np.copyto(np.empty(0, dst.dtype), _nothing_like(h), casting=casting)  # raises NumPy's own error
-    indexing.setitem(dst, ..., h)
-
-
-def _nothing_like(h: Tracer) -> Any:
-    """What NumPy can check casts with in the place of a traced operand."""
-    return dtypes.python_type(h.aval.dtype)(0) if h.aval.weak else np.empty(0, h.aval.dtype)
 
 
 def _python_bool(truths: Any) -> Tracer:
@@ -79,46 +101,15 @@ def _array_equal(a: Tracer, b: Tracer) -> Any:
 
 
 def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    if method == "at" and ufunc in (np.add, np.subtract):
-        return _add_at(ufunc, *inputs)
-    if method == "reduce" and ufunc in _REDUCTIONS:
-        kwargs.setdefault("axis", 0)
-        return _call(_REDUCTIONS[ufunc], f"np.{ufunc.__name__}.reduce", inputs, kwargs)
-    if method != "__call__":
-        raise UnsupportedError(f"np.{ufunc.__name__}.{method} is not traced by functx", where=where(), fix=ufuncs.WRITE_INSTEAD)
-    if ufunc is np.matmul:
-        return _call(products.matmul, "np.matmul", inputs, _single_out(kwargs))
-    if ufunc is np.divmod:
-        return _call(ufuncs.divmod, "np.divmod", inputs, kwargs)
-    if kwargs.pop("where", True) is not True:
-        raise UnsupportedError(f"np.{ufunc.__name__}: where= is not traced", where=where(), fix="use np.where on the result")
-    return _call(ufuncs.apply, f"np.{ufunc.__name__}", (ufunc, inputs), kwargs)
-
-
-_REDUCTIONS = {
-    np.add: reductions.sum, np.maximum: reductions.max, np.minimum: reductions.min, np.logical_and: reductions.all,
-    np.logical_or: reductions.any,
-}  # fmt: skip
-
-
-def _single_out(kwargs: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(kwargs.get("out"), tuple):
-        kwargs["out"] = kwargs["out"][0]
-    return kwargs
-
-
-def _add_at(ufunc: np.ufunc, target: Any, key: Any, values: Any) -> None:
-    """np.add.at: every repetition of an index counts."""
-    if not isinstance(target, Tracer):
-        raise ufuncs.write_error(target)
-    (h,) = promote.handles([values])
-    ufunc.at(np.empty(0, target.dtype), np.empty(0, int), _nothing_like(h))  # raises NumPy's own error
-    if ufunc is np.subtract:
-        h = np.multiply(h, -1) if h.aval.dtype == dtypes.BOOL else np.negative(h)
-    indexing.add_at(target, key, h)
+    if any(isinstance(v, Masked) for v in inputs):
+        return NotImplemented  # it knows what to do with a tracer
+    f, args = ufunc_methods.implementation(ufunc, method, inputs)
+    return _call(f, f"np.{ufunc.__name__}{'' if method == '__call__' else '.' + method}", args, kwargs)
 
 
 def _array_function(self: Tracer, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    if Masked in types:
+        return NotImplemented
     implementation = FUNCTIONS.get(func)
     if implementation is None:
         name = f"{getattr(func, '__module__', 'numpy')}.{func.__name__}".replace("numpy.", "np.", 1)
@@ -172,11 +163,31 @@ def _fill(self: Tracer, value: Any) -> None:
     indexing.setitem(self, ..., value)
 
 
+def _matrix_transposed(self: Tracer) -> Tracer:
+    if self.aval.ndim < 2:
+        raise ValueError("matrix transpose with ndim < 2 is undefined")
+    return manipulation.matrix_transpose(self)
+
+
 # Methods whose arguments are those of the function of the same name.
-_SHARED_METHODS = "sum mean var std max min all any argmax argmin swapaxes squeeze ravel repeat take clip trace round".split()  # noqa: SIM905
+_SHARED_METHODS = [
+    *("sum", "prod", "cumsum", "cumprod", "mean", "var", "std", "max", "min", "all", "any", "argmax", "argmin", "swapaxes", "squeeze"),
+    *("ravel", "repeat", "take", "clip", "trace", "round"),
+]
 
 METHODS: dict[str, Callable[..., Any]] = {
     **{name: FUNCTIONS[getattr(np, name)] for name in _SHARED_METHODS},
+    **reductions.METHODS,
+    **{name: getattr(sorting, name) for name in ("argsort", "argpartition", "searchsorted")},
+    "sort": sorting.sort_in_place,
+    "partition": sorting.partition_in_place,
+    "diagonal": diagonals.diagonal,
+    "nonzero": lambda self: positions.nonzero(self),
+    "choose": selection.choose,
+    "compress": lambda self, condition, axis=None, out=None: positions.compress(condition, self, axis, out),
+    "put": lambda self, indices, values, mode="raise": selection.put(self, indices, values, mode),
+    "conj": complex_parts.conjugate,
+    "conjugate": complex_parts.conjugate,
     "dot": products.dot,
     "copy": lambda self, order="C": manipulation.copy(self, order) if self.kind is Kind.ARRAY else self,
     "flatten": manipulation.flatten,
@@ -196,7 +207,9 @@ ATTRIBUTES: dict[str, Callable[[Tracer], Any]] = {
     "itemsize": lambda self: self.aval.dtype.itemsize,
     "nbytes": lambda self: promote.shapes.size(self.aval.shape) * self.aval.dtype.itemsize,
     "T": lambda self: manipulation.transpose(self),
-    "real": lambda self: self,
+    "mT": lambda self: _matrix_transposed(self),
+    "real": complex_parts.real,
+    "imag": complex_parts.imag,
     "strides": lambda self: self.shadow.strides,
     "flags": lambda self: self.shadow.flags,
     "base": lambda self: self.parent.root if self.parent is not None else None,
@@ -205,9 +218,9 @@ ATTRIBUTES: dict[str, Callable[[Tracer], Any]] = {
 
 # What Python's own numbers have of ndarray's members.
 NUMBER_MEMBERS: dict[str, Callable[[Tracer], Any]] = {
-    "real": lambda self: +self,
-    "imag": lambda self: +dtypes.python_type(self.aval.dtype)(),
-    "conjugate": lambda self: lambda: +self,
+    "real": complex_parts.real,
+    "imag": complex_parts.imag,
+    "conjugate": lambda self: lambda: complex_parts.conjugate(self),
 }
 
 # What to write instead of members that functx cannot have, or does not have yet; those not listed get WRITE_INSTEAD.
@@ -223,12 +236,6 @@ _INSTEAD = {
     "byteswap": "convert outside the traced function",
     "view": "x.astype(dtype) to convert the values, x[:] for a view",
     "flat": "x.ravel(), which is a view where the layout allows it",
-    "mT": "np.swapaxes(x, -1, -2)",
-    "diagonal": "x[i, i] with i = np.arange(n)",
-    "nonzero": "np.where(condition, a, b), which selects without changing the size",
-    "compress": "np.where(condition, a, b), which selects without changing the size",
-    "put": "x.ravel()[indices] = values",
-    "imag": "traced values are real: their imaginary part is 0",
 }
 REFUSED = {
     name: _INSTEAD.get(name, ufuncs.WRITE_INSTEAD)
@@ -251,6 +258,8 @@ def _member(name: str, get: Callable[[Tracer], Any]) -> property:
 
     def assign(self: Tracer, value: Any) -> None:
         check(self)
+        if name in ("real", "imag") and self.kind is Kind.ARRAY:
+            return indexing.setitem(get(self), ..., value)
         what = f"assigning to ndarray.{name} cannot be traced"
         raise UnsupportedError(what, where=where(), fix="make another array from it (x.reshape, x.astype)")
 

@@ -1,20 +1,144 @@
-"""Reductions over axes, with NumPy's result dtypes and empty-reduction errors."""
+"""Reductions over axes: ``ufunc.reduce`` of every traced ufunc, and np.sum, np.mean and the like on top of it.
+
+NumPy itself is asked, on an operand of one element, for the loop's dtype and for every error that does not depend on values.
+"""
 
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functx import shapes
+from functx.demand import depends_on_differentiated
 from functx.dtypes import BOOL, Kind, is_inexact
+from functx.errors import ConcretizationError, UnsupportedError
 from functx.ir import Atom
-from functx.numpy import promote
-from functx.numpy.ufuncs import store
+from functx.numpy import promote, ufuncs
+from functx.primitive import Emitter
 from functx.trace import Tracer, current_trace
+from functx.trace import where as user_line
+
+NOT_GIVEN = np._NoValue
+
+
+def single_out(out: Any) -> Any:
+    """``out=`` without the tuple that NumPy may put around it."""
+    return out[0] if isinstance(out, tuple) else out
+
+
+def truth(h: Tracer) -> Atom:
+    """Which elements are not zero."""
+    b = current_trace().emit
+    return h.atom if h.aval.dtype == BOOL else b.ne(h.atom, b.zeros_like(h.atom))
+
+
+def arrays(values: Sequence[Any]) -> list[Tracer]:
+    """Handles in functions for which Python scalars are arrays, with a dtype of their own."""
+    trace = current_trace()
+    return [trace.tracer(h.atom) if h.kind is Kind.PYTHON else h for h in promote.handles(values)]
+
+
+def stand_in(a: Any) -> np.ndarray:
+    """What NumPy can check axes, casts and emptiness with in the place of an array: the same dtype and rank, at most one element."""
+    (h,) = promote.handles([a])
+    return np.ones([builtins.min(d, 1) if isinstance(d, int) else 1 for d in h.aval.shape], h.aval.dtype)
+
+
+def loop_dtype(ufunc: np.ufunc, h: Tracer, dtype: Any, out: Any = None) -> np.dtype:
+    """The dtype in which NumPy reduces or accumulates: at least the platform's integer for sums and products, or that of ``out``."""
+    signature = {} if dtype is None else {"signature": (np.dtype(dtype), None, None)}
+    first = out.dtype if dtype is None and isinstance(out, (np.ndarray, Tracer)) else None
+    return ufunc.resolve_dtypes((first, h.aval.dtype, None), casting="unsafe", reduction=True, **signature)[-1]
+
+
+@functools.cache
+def is_reorderable(ufunc: np.ufunc) -> bool:
+    """Whether NumPy reduces by this ufunc over several axes at once: it is associative and commutative."""
+    try:
+        ufunc.reduce(np.ones((1, 1), bool), axis=(0, 1))
+    except ValueError:
+        return False
+    except TypeError:
+        return ufunc.identity is not None
+    return True
+
+
+# --- one ufunc over axes ------------------------------------------------------------------------------------------------------------------
+
+
+def _one(primitive: str, of_bools: str = "") -> Callable[..., Atom]:
+    """A reduction that is one primitive, another one for bools."""
+
+    def rule(b: Emitter, x: Atom, axes: tuple[int, ...]) -> Atom:
+        return getattr(b, of_bools or primitive if x.aval.dtype == BOOL else primitive)(x, axes=axes)
+
+    return rule
+
+
+def _ignoring_nan(primitive: str, worst: float) -> Callable[..., Atom]:
+    """The extremum of what is a number; NaN where nothing is."""
+
+    def rule(b: Emitter, x: Atom, axes: tuple[int, ...]) -> Atom:
+        if not is_inexact(x.aval.dtype):
+            return getattr(b, primitive)(x, axes=axes)
+        missing, fill = b.ne(x, x), complex(worst, worst) if x.aval.dtype.kind == "c" else worst
+        found = getattr(b, primitive)(b.select(missing, b.full_like(x, fill), x), axes=axes)
+        return b.select(b.reduce_min(missing, axes=axes), b.full_like(found, np.nan), found)
+
+    return rule
+
+
+_REDUCTIONS: dict[np.ufunc, Callable[..., Atom]] = {
+    np.add: _one("reduce_sum", "reduce_max"), np.multiply: _one("reduce_prod", "reduce_min"), np.maximum: _one("reduce_max"),
+    np.minimum: _one("reduce_min"), np.logical_and: _one("reduce_min"), np.logical_or: _one("reduce_max"),
+    np.fmax: _ignoring_nan("reduce_max", -np.inf), np.fmin: _ignoring_nan("reduce_min", np.inf),
+}  # fmt: skip
+_OF_BOOLS = {np.bitwise_and: _one("reduce_min"), np.bitwise_or: _one("reduce_max")}
+
+
+def reduce(
+    ufunc: np.ufunc, a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = NOT_GIVEN,
+    where: Any = True,
+) -> Any:  # fmt: skip
+    """``ufunc.reduce``. What has no primitive is folded, by halves or from left to right, over axes whose length is known."""
+    if not ufuncs.is_traced(ufunc):
+        raise UnsupportedError(f"np.{ufunc.__name__}.reduce is not traced by functx", where=user_line(), fix=ufuncs.WRITE_INSTEAD)
+    (h,) = promote.handles([a])
+    out = single_out(out)
+    mask = None if where is True else promote.handles([where])[0]
+    _check(ufunc, h, axis, dtype, out, keepdims, initial, mask)
+    axes = _axes(axis, h)
+    trace = current_trace()
+    b, loop = trace.emit, loop_dtype(ufunc, h, dtype, out)
+    x = truth(h) if loop == BOOL else promote.convert(b, h, loop)
+    start = None if initial is NOT_GIVEN or initial is None else _start(initial, loop)
+    atom = _reduced(ufunc, x, axes, start, None if mask is None else _spread(b, truth(mask), h.aval.shape))
+    if keepdims:
+        atom = b.reshape(atom, shape=tuple(1 if i in axes else d for i, d in enumerate(h.aval.shape)))
+    if out is not None:
+        return store_exactly(atom, out)
+    kept = [] if keepdims else [i for i in range(h.aval.ndim) if i not in axes]
+    layout = promote.k_order_of([h], lambda: [[h.shadow.strides[i] for i in kept]], atom.aval.shape, atom.aval.dtype) if kept else None
+    return trace.tracer(atom, Kind.ARRAY if atom.aval.shape else Kind.SCALAR, layout)
+
+
+def _check(ufunc: np.ufunc, h: Tracer, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, mask: Tracer | None) -> None:
+    """NumPy's own errors about axes, dtypes, identities and the initial value."""
+    given: dict[str, Any] = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
+    if initial is not NOT_GIVEN:
+        (start,) = promote.handles([0 if initial is None else initial])
+        given["initial"] = np.zeros(start.aval.shape, start.aval.dtype) if isinstance(initial, Tracer) else initial
+    if mask is not None:
+        given["where"] = np.ones((1,) * mask.aval.ndim, bool)
+    if isinstance(out, (np.ndarray, Tracer)):
+        given["out"] = np.empty((1,) * out.ndim, out.dtype) if shapes.size_hint(h.aval.shape) else None
+    with np.errstate(all="ignore"):
+        ufunc.reduce(stand_in(h), **given)
 
 
 def _axes(axis: Any, h: Tracer) -> tuple[int, ...]:
@@ -22,52 +146,148 @@ def _axes(axis: Any, h: Tracer) -> tuple[int, ...]:
     return () if h.aval.ndim == 0 and axis in (0, -1) else shapes.canonical_axes(axis, h.aval.ndim)
 
 
-def _reduce(
-    a: Any,
-    emit: Callable[[Any, Atom, tuple[int, ...]], Atom],
-    *,
-    axis: Any,
-    keepdims: bool,
-    dtype: np.dtype | None = None,
-    out: Any = None,
-    identity: bool = True,
-    name: str = "",
-    k_order: bool = True,
-) -> Any:
-    """Reduce ``a`` after conversion to ``dtype``; a 0-d result is a NumPy scalar, another one keeps the order of the axes in memory."""
-    (h,) = promote.handles([a])
-    axes = _axes(axis, h)
-    if not identity and builtins.any(h.aval.shape[i] == 0 for i in axes):
-        raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+def _start(initial: Any, dtype: np.dtype) -> Atom:
+    """The initial value, cast as NumPy casts it: like an assignment."""
+    if not isinstance(initial, Tracer):
+        initial = np.asarray(initial).astype(dtype)[()]
+    return promote.convert(current_trace().emit, promote.handles([initial])[0], dtype)
+
+
+def _spread(b: Emitter, mask: Atom, shape: shapes.Shape) -> Atom:
+    """The mask in the operand's shape: it does not broadcast the operand."""
+    if shapes.broadcast(mask.aval.shape, shape) != shape:
+        raise ValueError(
+            f"non-broadcastable operand with shape {shapes.show(shape)} doesn't match the mask of shape {shapes.show(mask.aval.shape)}"
+        )
+    return promote.broadcast(b, mask, shape)
+
+
+def _reduced(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...], start: Atom | None, mask: Atom | None) -> Atom:
+    """The reduction of an operand in the loop's dtype."""
+    b, shape = current_trace().emit, x.aval.shape
+    kept = shapes.delete(shape, axes)
+    if [i for i in axes if shape[i] == 0]:
+        return promote.broadcast(b, _identity(b, ufunc, x) if start is None else start, kept)
+    if not is_reorderable(ufunc):
+        return _from_left(ufunc, x, axes, start, mask)
+    if mask is not None:  # an extremum has no identity, but the initial value changes nothing when it is met again
+        fill = start if ufunc.identity is None else _identity(b, ufunc, x)
+        x = b.select(mask, x, promote.broadcast(b, fill, shape))
+    rule = _REDUCTIONS.get(ufunc) or (_OF_BOOLS.get(ufunc) if x.aval.dtype == BOOL else None)
+    atom = x if not axes else rule(b, x, axes) if rule else _by_halves(ufunc, x, axes)
+    return atom if start is None else call(ufunc, promote.broadcast(b, start, kept), atom)
+
+
+def _identity(b: Emitter, ufunc: np.ufunc, x: Atom) -> Atom:
+    return b.full((), ufunc.reduce(np.empty(0, x.aval.dtype), dtype=x.aval.dtype).item(), x.aval.dtype)
+
+
+def call(ufunc: np.ufunc, x: Atom, y: Atom) -> Atom:
+    """The ufunc of two atoms of its loop's dtype."""
+    trace = current_trace()
+    return ufuncs.apply(ufunc, (trace.tracer(x), trace.tracer(y))).atom
+
+
+def known_length(ufunc: np.ufunc, n: shapes.Size) -> int:
+    """The number of steps of a loop that is unrolled."""
+    if not isinstance(n, int):
+        what = f"np.{ufunc.__name__}: reducing or accumulating over an axis of symbolic size is not traced"
+        raise UnsupportedError(what, where=user_line(), fix="trace with a plain int for that axis")
+    return n
+
+
+def _rows(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...]) -> tuple[int, Atom]:
+    """The reduced axes as one in front, and its length."""
+    b, kept = current_trace().emit, tuple(i for i in range(x.aval.ndim) if i not in axes)
+    n = known_length(ufunc, shapes.size(x.aval.shape[i] for i in axes))
+    front = b.transpose(x, perm=(*axes, *kept)) if axes != tuple(range(len(axes))) else x
+    return n, b.reshape(front, shape=(n, *(x.aval.shape[i] for i in kept)))
+
+
+def part(b: Emitter, x: Atom, axis: int, start: int, size: Any) -> Atom:
+    """``size`` elements of an axis."""
+    starts = tuple(start if i == axis else 0 for i in range(x.aval.ndim))
+    sizes = tuple(size if i == axis else d for i, d in enumerate(x.aval.shape))
+    return b.slice(x, starts=starts, sizes=sizes, steps=(1,) * x.aval.ndim)
+
+
+def _by_halves(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...]) -> Atom:
+    b, (n, rows) = current_trace().emit, _rows(ufunc, x, axes)
+    while n > 1:
+        half = n // 2
+        paired = call(ufunc, part(b, rows, 0, 0, half), part(b, rows, 0, half, half))
+        rows = b.concatenate(paired, part(b, rows, 0, n - 1, 1), axis=0) if n % 2 else paired
+        n -= half
+    return b.reshape(rows, shape=rows.aval.shape[1:])
+
+
+def _from_left(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...], start: Atom | None, mask: Atom | None) -> Atom:
+    """One step per element of the one axis."""
     b = current_trace().emit
-    atom = emit(b, promote.convert(b, h, dtype or h.aval.dtype), axes)
-    if keepdims:
-        kept = tuple(1 if i in axes else d for i, d in enumerate(h.aval.shape))
-        atom = b.reshape(atom, shape=kept)
-    if out is not None:
-        return store(np.add, [atom.aval.dtype] * 2, atom.aval.dtype, atom, out, "unsafe")  # as NumPy's reductions cast
-    kept = [i for i in range(h.aval.ndim) if i not in axes] if k_order and not keepdims else []
-    layout = promote.k_order_of([h], lambda: [[h.shadow.strides[i] for i in kept]], atom.aval.shape, atom.aval.dtype) if kept else None
-    return current_trace().tracer(atom, Kind.ARRAY if atom.aval.shape else Kind.SCALAR, layout)
+    if not axes and start is None:
+        return x
+    n, rows = _rows(ufunc, x, axes)
+    chosen = None if mask is None else _rows(ufunc, mask, axes)[1]
+    shape = rows.aval.shape[1:]
+    row = lambda of, i: b.reshape(part(b, of, 0, i, 1), shape=shape)  # noqa: E731
+    total = row(rows, 0) if start is None else promote.broadcast(b, start, shape)
+    for i in range(start is None, n):
+        stepped = call(ufunc, total, row(rows, i))
+        total = stepped if chosen is None else b.select(row(chosen, i), stepped, total)
+    return total
 
 
-def _sum_axes(b: Any, x: Atom, axes: tuple[int, ...]) -> Atom:
-    return b.reduce_sum(x, axes=axes) if axes else x
+def store_exactly(atom: Atom, out: Any) -> Any:
+    """Write a result into an ``out`` of its very shape, cast without regard to safety, as NumPy's reductions do."""
+    if out.shape != atom.aval.shape:
+        raise ValueError(f"output array has shape {shapes.show(out.shape)}, but the result has shape {shapes.show(atom.aval.shape)}")
+    return ufuncs.store(np.add, [atom.aval.dtype] * 2, atom.aval.dtype, atom, out, "unsafe")
 
 
-def _accumulator(dtype: np.dtype) -> np.dtype:
-    """The dtype in which NumPy sums: at least the platform's integer."""
-    return np.add.reduce(np.zeros(1, dtype)).dtype
+# --- NumPy's functions --------------------------------------------------------------------------------------------------------------------
 
 
-def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def sum(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = NOT_GIVEN, where: Any = True
+) -> Any:
     """np.sum."""
-    (h,) = promote.handles([a])
-    return _reduce(h, _sum_axes, axis=axis, keepdims=keepdims, dtype=np.dtype(dtype) if dtype else _accumulator(h.aval.dtype), out=out)
+    return reduce(np.add, a, axis, dtype, out, keepdims, initial, where)
 
 
-def _count(h: Tracer, axes: tuple[int, ...], ddof: int = 0) -> Any:
-    """How many numbers are averaged, less ``ddof``: a float, or a traced Python int where a size is symbolic."""
+def prod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = NOT_GIVEN, where: Any = True
+) -> Any:
+    """np.prod."""
+    return reduce(np.multiply, a, axis, dtype, out, keepdims, initial, where)
+
+
+def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = NOT_GIVEN, where: Any = True) -> Any:
+    """np.max, with NaN winning as in NumPy. Places that attain it share its derivative equally."""
+    return reduce(np.maximum, a, axis, None, out, keepdims, initial, where)
+
+
+def min(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = NOT_GIVEN, where: Any = True) -> Any:
+    """np.min, with NaN winning as in NumPy. Places that attain it share its derivative equally."""
+    return reduce(np.minimum, a, axis, None, out, keepdims, initial, where)
+
+
+def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+    """np.all: always a bool (``ufunc.reduce`` too has no other loop for numbers)."""
+    return reduce(np.logical_and, a, axis, BOOL if out is None else None, out, keepdims, where=where)
+
+
+def any(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+    """np.any."""
+    return reduce(np.logical_or, a, axis, BOOL if out is None else None, out, keepdims, where=where)
+
+
+def _count(h: Tracer, axes: tuple[int, ...], where: Any, keepdims: bool, ddof: Any = 0) -> Any:
+    """How many numbers are averaged, less ``ddof``: a float; traced where a mask selects them or a size is symbolic."""
+    if where is not True:
+        (mask,) = promote.handles([where])
+        chosen = current_trace().tracer(_spread(current_trace().emit, truth(mask), h.aval.shape))
+        count = sum(chosen, axes, keepdims=keepdims)
+        return np.maximum(count - ddof, 0) if ddof else count
     n = shapes.size(h.aval.shape[i] for i in axes)
     if isinstance(n, int):
         return float(builtins.max(n - ddof, 0))
@@ -75,90 +295,118 @@ def _count(h: Tracer, axes: tuple[int, ...], ddof: int = 0) -> Any:
     return current_trace().tracer(np.maximum(count - ddof, 0).atom, Kind.PYTHON) if ddof else count
 
 
-def _average(total: Any, count: Any, dtype: np.dtype, out: Any) -> Any:
+def average_of(total: Any, count: Any, out: Any) -> Any:
     """A sum divided by a count, in the sum's dtype; in place where there is an ``out``."""
-    quotient = np.divide(total, count, out=out, casting="unsafe")
-    return quotient if out is not None or quotient.dtype == dtype else quotient.astype(dtype)
+    dtype = total.dtype
+    if isinstance(count, float) and is_inexact(dtype) and dtype.type(count) != count:
+        count = np.float64(count)  # too large a number for a small dtype
+    if out is not None:
+        return np.divide(total, count, out=out, casting="unsafe")
+    quotient = np.divide(total, count)
+    return quotient if quotient.dtype == dtype else quotient.astype(dtype)
 
 
-def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def _inexact(h: Tracer, dtype: Any) -> np.dtype:
+    """The dtype in which averages are worked out: whole numbers in float64."""
+    return np.dtype(dtype) if dtype is not None else h.aval.dtype if is_inexact(h.aval.dtype) else np.dtype(float)
+
+
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     """np.mean. The mean of integers is float64; that of float16 is computed in float32 and rounded once."""
     (h,) = promote.handles([a])
-    own = h.aval.dtype if is_inexact(h.aval.dtype) else np.dtype(float)
-    count = _count(h, shapes.canonical_axes(axis, h.aval.ndim))
-    if own == np.float16 and dtype is None:
-        return _average(sum(h, axis, np.float32, out, keepdims), count, own, out)
-    dtype = np.dtype(dtype) if dtype else own
-    return _average(sum(h, axis, dtype, out, keepdims), count, dtype, out)
-
-
-def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-    """np.var: mean of the squared deviations, with ``ddof`` fewer degrees of freedom."""
-    (h,) = promote.handles([a])
+    out = single_out(out)
     axes = shapes.canonical_axes(axis, h.aval.ndim)
-    dtype = np.dtype(dtype) if dtype else h.aval.dtype if is_inexact(h.aval.dtype) else np.dtype(float)
-    squares = np.square(np.subtract(h, mean(h, axes, dtype, keepdims=True)))
-    return _average(sum(squares, axes, dtype, out, keepdims), _count(h, axes, ddof), dtype, out)
+    wide = dtype is None and h.aval.dtype == np.float16
+    total = sum(h, axes, np.float32 if wide else _inexact(h, dtype), out, keepdims, where=where)
+    quotient = average_of(total, _count(h, axes, where, keepdims), out)
+    return quotient.astype(h.aval.dtype) if wide and out is None else quotient
 
 
-def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-    """np.std."""
-    return np.sqrt(var(a, axis, dtype, out, ddof, keepdims), out=out)
+def freedom(ddof: Any, correction: Any) -> Any:
+    """The number of degrees of freedom that are gone, under either of its names."""
+    if correction is NOT_GIVEN:
+        return ddof
+    if ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    return correction
 
 
-def _extremum(primitive: str, name: str) -> Callable[..., Any]:
-    def reduce(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        def emit(b: Any, x: Atom, axes: tuple[int, ...]) -> Atom:
-            return getattr(b, primitive)(x, axes=axes) if axes else x
-
-        return _reduce(a, emit, axis=axis, keepdims=keepdims, out=out, identity=False, name=name)
-
-    reduce.__doc__ = f"np.{name}, with NaN winning as in NumPy."
-    return reduce
-
-
-max = _extremum("reduce_max", "maximum")
-min = _extremum("reduce_min", "minimum")
-
-
-def _logical(primitive: str) -> Callable[..., Any]:
-    """all and any are the minimum and maximum over bools; that of nothing is their identity."""
-    empty = primitive == "reduce_min"
-
-    def reduce(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        def emit(b: Any, x: Atom, axes: tuple[int, ...]) -> Atom:
-            truth = x if x.aval.dtype == BOOL else b.ne(x, b.zeros_like(x))
-            if [i for i in axes if x.aval.shape[i] == 0]:
-                return b.full(shapes.delete(x.aval.shape, axes), empty, BOOL)
-            return getattr(b, primitive)(truth, axes=axes) if axes else truth
-
-        return _reduce(a, emit, axis=axis, keepdims=keepdims, out=out)
-
-    return reduce
+def var(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+    mean: Any = NOT_GIVEN, correction: Any = NOT_GIVEN,
+) -> Any:  # fmt: skip
+    """np.var: mean of the squared (absolute) deviations, with ``ddof`` fewer degrees of freedom."""
+    (h,) = promote.handles([a])
+    out, ddof = single_out(out), freedom(ddof, correction)
+    axes = shapes.canonical_axes(axis, h.aval.ndim)
+    centre = mean
+    if mean is NOT_GIVEN:
+        total = sum(h, axes, _inexact(h, dtype), keepdims=True, where=where)
+        centre = average_of(total, _count(h, axes, where, True), None)
+    deviation = np.subtract(h, centre)
+    parts = [np.real(deviation), np.imag(deviation)] if h.aval.dtype.kind == "c" else [deviation]
+    squares = functools.reduce(np.add, map(np.square, parts))
+    total = sum(squares, axes, dtype if is_inexact(h.aval.dtype) else _inexact(h, dtype), out, keepdims, where=where)
+    return average_of(total, _count(h, axes, where, keepdims, ddof), out)
 
 
-all = _logical("reduce_min")
-any = _logical("reduce_max")
+def std(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+    mean: Any = NOT_GIVEN, correction: Any = NOT_GIVEN,
+) -> Any:  # fmt: skip
+    """np.std. That of equal numbers has derivative 0."""
+    out = single_out(out)
+    return root(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction), out)
+
+
+def _method(f: Callable[..., Any]) -> Callable[..., Any]:
+    def method(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+        mean: Any = NOT_GIVEN,
+    ) -> Any:  # fmt: skip
+        return f(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean)
+
+    return method
+
+
+# The methods of ndarray that take fewer keywords than the functions: no ``correction``.
+METHODS = {"var": _method(var), "std": _method(std)}
+
+
+def root(variance: Any, out: Any) -> Any:
+    """The square root, with derivative 0 at 0 to all orders; in place where there is an ``out``."""
+    if not isinstance(variance, Tracer) or not is_inexact(variance.aval.dtype):
+        return np.sqrt(variance, out=out)
+    trace = current_trace()
+    h = trace.lift(variance)
+    atom = trace.emit.sqrt_zero(h.atom)
+    if out is not None:
+        return store_exactly(atom, out)
+    return trace.tracer(atom, h.kind, None if h.is_fresh_c_order else lambda: h.shadow)
 
 
 def _arg_extremum(primitive: str) -> Callable[..., Any]:
-    def reduce(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    def argument(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
         (h,) = promote.handles([a])
-        shape = h.aval.shape
-        axis = None if axis is None else operator.index(axis)
-        if [i for i in _axes(axis, h) if shape[i] == 0]:
+        shape, axis, out = h.aval.shape, None if axis is None else operator.index(axis), single_out(out)
+        axes = _axes(axis, h)
+        if [i for i in axes if shape[i] == 0]:
             raise ValueError(f"attempt to get {primitive} of an empty sequence")
         if out is not None:
             getattr(np, primitive)(np.zeros(1), out=np.empty((), out.dtype))  # raises NumPy's own error where it cannot hold positions
+        b = current_trace().emit
+        if axis is None or not shape:
+            atom = getattr(b, primitive)(b.reshape(h.atom, shape=(shapes.size(shape),)), axis=0)
+        else:
+            atom = getattr(b, primitive)(h.atom, axis=axes[0])
+        if keepdims:
+            atom = b.reshape(atom, shape=tuple(1 if i in axes else d for i, d in enumerate(shape)))
+        if out is not None:
+            return store_exactly(atom, out)
+        return current_trace().tracer(atom, Kind.ARRAY if atom.aval.shape else Kind.SCALAR)
 
-        def emit(b: Any, x: Atom, axes: tuple[int, ...]) -> Atom:
-            if axis is None or not shape:
-                return getattr(b, primitive)(b.reshape(x, shape=(shapes.size(shape),)), axis=0)
-            return getattr(b, primitive)(x, axis=axes[0])
-
-        return _reduce(h, emit, axis=axis, keepdims=keepdims, out=out, k_order=False)
-
-    return reduce
+    argument.__doc__ = f"np.{primitive}: where the first extremum is (NaN counts as one)."
+    return argument
 
 
 argmax = _arg_extremum("argmax")
@@ -167,9 +415,56 @@ argmin = _arg_extremum("argmin")
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     """np.ptp: maximum minus minimum."""
-    return np.subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims), out=out)
+    return np.subtract(max(a, axis, out, keepdims), min(a, axis, keepdims=keepdims), out=out)
 
 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tracer:
     """np.count_nonzero."""
-    return sum(np.not_equal(a, 0), axis=axis, keepdims=keepdims)
+    (h,) = promote.handles([a])
+    trace = current_trace()
+    count = sum(trace.tracer(truth(h), h.kind), axis, keepdims=keepdims)
+    is_python = axis is None and not keepdims and type(np.count_nonzero(0)) is int  # so up to NumPy 2.3
+    return trace.tracer(count.atom, Kind.PYTHON) if is_python else count
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+    """np.average. Weights that sum to zero raise ZeroDivisionError where their sum is known while tracing."""
+    (h,) = promote.handles([a])
+    axes = shapes.canonical_axes(axis, h.aval.ndim)
+    if weights is None:
+        result = mean(h, axes, keepdims=keepdims)
+        (n,) = promote.handles([shapes.size(h.aval.shape[i] for i in axes)])
+        scale = np.add(np.zeros_like(result), n)
+    else:
+        w = _weights(h, promote.handles([weights])[0], axis, axes)
+        whole = () if is_inexact(h.aval.dtype) else (np.dtype(float),)
+        dtype = np.result_type(h.aval.dtype, w.aval.dtype, *whole)
+        scale = sum(w, axes, dtype, keepdims=keepdims)
+        if (total := known(scale)) is not None and (total == 0).any():
+            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+        result = np.divide(sum(np.multiply(h, w, dtype=dtype), axes, keepdims=keepdims), scale)
+    return (result, np.add(np.zeros_like(result), scale)) if returned else result
+
+
+def _weights(h: Tracer, w: Tracer, axis: Any, axes: tuple[int, ...]) -> Tracer:
+    """Weights of the shape of the operand."""
+    if w.aval.shape == h.aval.shape:
+        return w
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    order = [shapes.canonical_axis(operator.index(i), h.aval.ndim) for i in given]
+    if w.aval.shape != tuple(h.aval.shape[i] for i in order):
+        raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+    b = current_trace().emit
+    sorted_axes = np.argsort(order)
+    atom = b.transpose(w.atom, perm=tuple(int(i) for i in sorted_axes)) if list(sorted_axes) != list(range(len(order))) else w.atom
+    return current_trace().tracer(b.broadcast(atom, shape=h.aval.shape, dims=axes))
+
+
+def known(h: Tracer) -> np.ndarray | None:
+    """The value, where the trace knows it and no derivative flows into it."""
+    try:
+        return None if depends_on_differentiated(current_trace(), h.atom) else np.asarray(h.value())
+    except ConcretizationError:
+        return None

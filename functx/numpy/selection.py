@@ -1,46 +1,81 @@
-"""where, take, clip and other functions that select."""
+"""where, take, clip, put and other functions that select, or write what was selected."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import BOOL, Kind
-from functx.errors import UnsupportedError
-from functx.numpy import promote
-from functx.numpy.manipulation import copy, ravel
+from functx.dtypes import BOOL, INT64, Kind, is_inexact
+from functx.mutation import check_writeable, write
+from functx.numpy import indexing, positions, promote, ufunc_methods
+from functx.numpy.manipulation import along, copy, into, ravel, reshape, resize
 from functx.trace import Tracer, current_trace
-from functx.trace import where as user_line
 
 
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Tracer:
-    """np.where with three arguments: always an array, a 0-d one for scalars."""
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """np.where: with three arguments always an array, a 0-d one for scalars; with one argument np.nonzero."""
+    if x is None and y is None:
+        return positions.nonzero(condition)
     if x is None or y is None:
-        raise UnsupportedError(
-            "np.where with one argument: the number of results depends on data", where=user_line(), fix="use np.where(condition, x, y)"
-        )
+        raise ValueError("either both or neither of x and y should be given")
     c, a, b_ = promote.handles([condition, x, y])
     dtype = np.result_type(promote.representative(a), promote.representative(b_))
     shape = promote.broadcast_shapes([c, a, b_])
     b = current_trace().emit
     truth = c.atom if c.aval.dtype == BOOL else b.ne(c.atom, b.zeros_like(c.atom))
-    parts = [promote.broadcast(b, atom, shape) for atom in (truth, promote.convert(b, a, dtype), promote.convert(b, b_, dtype))]
-    return current_trace().tracer(b.select(*parts), Kind.ARRAY, promote.k_order([c, a, b_], shape, dtype))
+    chosen = (promote.convert(b, h, dtype, wraps=True) for h in (a, b_))  # so does NumPy here
+    parts = [promote.broadcast(b, atom, shape) for atom in (truth, *chosen)]
+    axes = lambda: [np.broadcast_to(h.shadow, shapes.hints(shape)).strides for h in (c, a, b_)]  # noqa: E731
+    return current_trace().tracer(b.select(*parts), Kind.ARRAY, promote.k_order_of([c, a, b_], axes, shape, dtype))
+
+
+def sized_where(condition: Any, *values: Any, size: int | None = None, fill_value: Any = None) -> Any:
+    """np.where; with the condition alone and ``size=n`` the first n places where it holds, as :func:`functx.numpy.nonzero` gives them.
+
+    >>> sized_where(np.array([False, True]), size=2, fill_value=-1)
+    (array([ 1, -1]),)
+    """
+    if size is None and fill_value is None:
+        return np.where(*map(positions.as_array, (condition, *values)))
+    if values:
+        raise TypeError("size= and fill_value= are for the one-argument form of where")
+    return positions.nonzero(condition, size=size, fill_value=fill_value)
+
+
+# --- taking -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _in_range(indices: Any, n: Any, mode: str) -> Any:
+    """Index values by the ``mode`` of take, put and choose; "raise" leaves them to the check of the indexing."""
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    if mode == "raise":
+        return np.asarray(indices) if isinstance(indices, (list, tuple)) and not promote.contains_tracer(indices) else indices
+    (h,) = promote.handles([indices])
+    return np.clip(h, 0, n - 1) if mode == "clip" else np.remainder(h, n)
 
 
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
     """np.take, checked."""
-    if mode != "raise" or out is not None:
-        raise UnsupportedError("np.take: out= and mode= are not traced", where=user_line(), fix="clip or wrap the indices first")
-    h = promote.handles([a])[0]
-    if axis is None:
-        return ravel(h)[indices]
-    axis = shapes.canonical_axis(axis, h.aval.ndim)
-    taken = h[(*(slice(None),) * axis, np.asarray(indices) if isinstance(indices, (list, tuple)) else indices)]
-    return taken if taken.parent is None else copy(taken, "C")  # np.take never gives a view
+    h, axis = along(promote.handles([a])[0], axis)
+    indices = _in_range(indices, h.aval.shape[axis], mode)
+    taken = h[(*(slice(None),) * axis, indices)]
+    return into(out, taken if taken.parent is None else copy(taken, "C"), "unsafe")  # np.take never gives a view
+
+
+def _along_axis(h: Tracer, indices: Tracer, axis: int) -> tuple[Any, ...]:
+    rank = h.aval.ndim
+    if indices.aval.ndim != rank:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    key = []
+    for i in range(rank):
+        ramp = promote.positions(h.aval.shape[i]).reshape([-1 if j == i else 1 for j in range(rank)])
+        key.append(indices if i == axis else ramp)
+    return tuple(key)
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
@@ -48,27 +83,139 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     h, index = promote.handles([arr, indices])
     if axis is None:
         return ravel(h)[index]
-    rank = h.aval.ndim
-    axis = shapes.canonical_axis(axis, rank)
-    if index.aval.ndim != rank:
-        raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    key = []
-    for i in range(rank):
-        ramp = promote.positions(h.aval.shape[i]).reshape([-1 if j == i else 1 for j in range(rank)])
-        key.append(index if i == axis else ramp)
-    return h[tuple(key)]
+    return h[_along_axis(h, index, shapes.canonical_axis(axis, h.aval.ndim))]
+
+
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """np.choose: element by element from the array that ``a`` numbers."""
+    number, *options = promote.handles([a, *choices])
+    if number.aval.dtype.kind not in "iub":
+        raise TypeError(f"Cannot cast array data from {number.aval.dtype} to int64 according to the rule 'safe'")
+    n = len(options)
+    dtype = np.result_type(*(h.aval.dtype for h in options))
+    shape = promote.broadcast_shapes([number, *options])
+    b = current_trace().emit
+    rows = [b.reshape(promote.broadcast(b, promote.convert(b, h, dtype), shape), shape=(1, *shape)) for h in options]
+    stacked = current_trace().tracer(b.concatenate(*rows, axis=0))
+    number = _in_range(np.where(np.less(number, 0), n, number) if mode == "raise" else number, n, mode)
+    numbers = promote.handles([np.broadcast_to(number.astype(INT64), (1, *shape))])[0]
+    chosen = stacked[_along_axis(stacked, numbers, 0)][0, ...]
+    return into(out, chosen, "unsafe")
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tracer:
+    """np.select: from the first choice whose condition holds."""
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not condlist:
+        raise ValueError("select with an empty condition list is not possible")
+    conditions, options = promote.handles(condlist), promote.handles([*choicelist, default])
+    for i, c in enumerate(conditions):
+        if c.aval.dtype != BOOL:
+            raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
+    dtype = np.result_type(*map(promote.representative, options))
+    b = current_trace().emit
+    trace = current_trace()
+    *values, result = (trace.tracer(promote.convert(b, h, dtype)) for h in options)
+    for c, value in zip(conditions[::-1], values[::-1], strict=True):
+        result = where(c, value, result)
+    return result
+
+
+# --- writing ------------------------------------------------------------------------------------------------------------------------------
+
+
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """np.copyto: where a condition holds."""
+    target, (source,) = indexing.writeable(dst), promote.handles([src])
+    np.copyto(np.empty(0, target.dtype), ufunc_methods.nothing_like(source), casting=casting)  # raises NumPy's own error
+    if where is True:
+        indexing.setitem(target, ..., source)
+        return
+    (h, condition) = promote.handles([target, where])
+    if condition.aval.dtype != BOOL:
+        raise TypeError(f"Cannot cast array data from {condition.aval.dtype} to bool according to the rule 'safe'")
+    _write_where(h, condition, indexing.assigned(source, h.aval.shape, h.aval.dtype))
+
+
+def _write_where(h: Tracer, condition: Tracer, new: Any) -> None:
+    check_writeable(h)
+    b, shape = current_trace().emit, h.aval.shape
+    if shapes.broadcast(condition.aval.shape, shape) != shape:
+        raise ValueError(f"could not broadcast where mask from shape {shapes.show(condition.aval.shape)} into shape {shapes.show(shape)}")
+    write(h, b.select(promote.broadcast(b, condition.atom, shape), new, h.atom))
+
+
+def _same_size_mask(h: Tracer, mask: Any, name: str) -> Tracer:
+    truth = positions.truth(mask)
+    if shapes.size(truth.aval.shape) != shapes.size(h.aval.shape):
+        raise ValueError(f"{name}: mask and data must be the same size")
+    return reshape(truth, h.aval.shape)
+
+
+def putmask(a: Any, /, mask: Any, values: Any) -> None:
+    """np.putmask: where the mask holds, the value at the same place of the flattened (repeated) values."""
+    (h,) = promote.handles([indexing.writeable(a)])
+    truth = _same_size_mask(h, mask, "putmask")
+    if shapes.size(promote.handles([values])[0].aval.shape):
+        _write_where(h, truth, indexing.assigned(resize(values, h.aval.shape), h.aval.shape, h.aval.dtype))
+
+
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """np.place: the (repeated) values one after another, in the places where the mask holds."""
+    (h,) = promote.handles([indexing.writeable(arr)])
+    truth, flat = _same_size_mask(h, mask, "place"), ravel(vals)
+    n = flat.aval.shape[0]
+    if n == 0:
+        raise ValueError("Cannot insert from an empty array!")
+    counted = np.cumsum(ravel(truth)) - 1
+    _write_where(h, truth, indexing.assigned(reshape(flat[np.remainder(counted, n)], h.aval.shape), h.aval.shape, h.aval.dtype))
+
+
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """np.put: writes (repeated) values in places of the flattened array."""
+    (h,) = promote.handles([indexing.writeable(a)])
+    check_writeable(h)
+    places = ravel(_in_range(ind, shapes.size(h.aval.shape), mode))
+    n = places.aval.shape[0]
+    if n == 0 or not shapes.size(promote.handles([v])[0].aval.shape):
+        return
+    flat = reshape(h, -1)
+    indexing.setitem(flat, places, resize(v, n))
+    if flat.parent is None:  # a copy, as the layout allows no view
+        write(h, reshape(flat, h.aval.shape).atom)
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    """np.put_along_axis."""
+    h, index = promote.handles([indexing.writeable(arr), indices])
+    if axis is None:
+        put(h, index, values)
+        return
+    indexing.setitem(h, _along_axis(h, index, shapes.canonical_axis(axis, h.aval.ndim)), values)
+
+
+# --- bounds, rounding, closeness ----------------------------------------------------------------------------------------------------------
 
 
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
     """np.clip: minimum(maximum(a, a_min), a_max), with derivative 0 at a Python scalar bound."""
     low, high = (a_min if min is None else min), (a_max if max is None else max)
+    (h,) = promote.handles([a])
+    if h.aval.dtype.kind in "iu" and not h.aval.weak:  # a Python int beyond what the dtype holds is no bound, as in NumPy
+        info = np.iinfo(h.aval.dtype)
+        low = None if type(low) is int and low <= info.min else low
+        high = None if type(high) is int and high >= info.max else high
+    if low is None and high is None:
+        return np.positive(h, out=out)
+    if low is not None and high is not None:  # one ufunc, with a loop for all three
+        result = np.clip(*(ufunc_methods.nothing_like(v) for v in promote.handles([h, low, high]))).dtype
+        h = h if result == h.aval.dtype else current_trace().tracer(promote.convert(current_trace().emit, h, result), h.aval.kind)
     if low is not None:
-        a = np.maximum(a, low)
+        h = np.maximum(h, low)
     if high is not None:
-        a = np.minimum(a, high)
-    if out is not None:
-        return np.positive(a, out=out)
-    return a if low is not None or high is not None else np.positive(a)
+        h = np.minimum(h, high)
+    return h if out is None else np.positive(h, out=out)
 
 
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
@@ -84,10 +231,15 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
         scale = 10.0 ** abs(decimals)
         if h.aval.dtype == BOOL:
             there(np.empty(0, bool), scale, out=np.empty(0, bool))  # raises NumPy's own error
-        rounded = back(np.rint(there(h, scale)), scale)
+        own = h.aval.dtype if is_inexact(h.aval.dtype) else None  # NumPy works in place
+        rounded = _in_dtype(back(np.rint(_in_dtype(there(h, scale), own)), scale), own)
     if integers and rounded.dtype != h.aval.dtype:
         rounded = rounded.astype(h.aval.dtype)
     return rounded if out is None else np.positive(rounded, out=out)
+
+
+def _in_dtype(x: Any, dtype: np.dtype | None) -> Any:
+    return x if dtype is None or x.dtype == dtype else x.astype(dtype)
 
 
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:

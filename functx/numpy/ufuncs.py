@@ -16,9 +16,10 @@ from functx import dtypes, mutation, shapes
 from functx.demand import depends_on_differentiated
 from functx.dtypes import Kind
 from functx.errors import ConcretizationError, TracerWriteError, UnsupportedError
-from functx.ir import Atom, Literal
+from functx.ir import Atom, Literal, Var
 from functx.numpy import promote
-from functx.primitive import Emitter
+from functx.primitive import Emitter, conjugate
+from functx.scipy.rules import rule_of
 from functx.trace import Tracer, current_trace, where
 
 Rule = Callable[..., Atom]
@@ -46,12 +47,20 @@ def _extremum(name: str) -> Rule:
     return rule
 
 
+def _square(b: Emitter, x: Atom) -> Atom:
+    """x * x; of a norm what it is the root of, which has the right derivatives at zero too."""
+    trace = current_trace()
+    number = trace.producer(x) if isinstance(x, Var) else None
+    root = trace.eqns[number] if number is not None else None
+    return root.inputs[0] if root is not None and root.primitive.name == "sqrt_zero" else b.mul(x, x)
+
+
 def _power(b: Emitter, x: Atom, y: Atom, *, operands: Sequence[Tracer]) -> Atom:
     """The exponents that NumPy computes without pow, it being both faster and more exact."""
     exponent = operands[1].atom
     if isinstance(exponent, Literal) and dtypes.is_inexact(x.aval.dtype):
         if exponent.value == 2:
-            return b.mul(x, x)
+            return _square(b, x)
         if exponent.value == 1:
             return x
         if exponent.value == 0.5:
@@ -103,15 +112,29 @@ def _heaviside(b: Emitter, x: Atom, at_zero: Atom) -> Atom:
     return b.select(b.ne(x, x), b.full_like(x, np.nan), b.select(b.eq(x, zero), at_zero, step))
 
 
-def _compared_to_infinity(name: str, integers: bool) -> Rule:
-    """``abs(x) < inf`` or ``== inf``; integers are all finite."""
+def _compared_to_infinity(name: str, both: str, integers: bool) -> Rule:
+    """``abs(x) < inf`` or ``== inf``; integers are all finite, and of a complex number ``both`` parts count."""
 
     def rule(b: Emitter, x: Atom) -> Atom:
+        if dtypes.is_complex(x.aval.dtype):
+            return getattr(b, both)(rule(b, b.real(x)), rule(b, b.imag(x)))
         if not dtypes.is_inexact(x.aval.dtype):
             return b.full(x.aval.shape, integers, dtypes.BOOL)
         return getattr(b, name)(b.abs(x), b.full_like(x, np.inf))
 
     return rule
+
+
+def _lcm(b: Emitter, x: Atom, y: Atom) -> Atom:
+    """abs(x / gcd(x, y) * y), and 0 where either is."""
+    return b.abs(b.mul(b.floor_divide(x, b.gcd(x, y)), y))
+
+
+def _spacing(b: Emitter, x: Atom) -> Atom:
+    """The distance to the next number away from zero; of float16 NumPy gives that to the next greater one."""
+    infinity = b.full_like(x, np.inf)
+    outwards = b.select(b.lt(x, b.zeros_like(x)), b.neg(infinity), infinity)
+    return b.sub(b.nextafter(x, infinity if x.aval.dtype == np.float16 else outwards), x)
 
 
 def _reciprocal(b: Emitter, x: Atom) -> Atom:
@@ -145,7 +168,8 @@ _FUNCTIONS = {
     **{getattr(np, name): name for name in "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh cbrt hypot".split()},  # noqa: SIM905
     **{getattr(np, "arc" + name[1:]): name for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2")},
     **{getattr(np, name): name for name in ("logaddexp", "logaddexp2", "copysign", "signbit", "floor_divide", "remainder", "fmod")},
-    np.left_shift: "shift_left", np.right_shift: "shift_right", np.float_power: "pow",
+    np.left_shift: "shift_left", np.right_shift: "shift_right", np.float_power: "pow", np.gcd: "gcd", np.nextafter: "nextafter",
+    np.bitwise_count: "population_count",
 }  # fmt: skip
 
 # The primitives behind each ufunc. Operands arrive converted to the loop's dtypes and broadcast to one shape.
@@ -156,7 +180,7 @@ UFUNCS: dict[np.ufunc, Rule] = {
     np.divide: lambda b, x, y: b.div(x, y),
     np.negative: lambda b, x: b.neg(x),
     np.positive: lambda b, x: x,
-    np.square: lambda b, x: b.mul(x, x),
+    np.square: _square,
     np.reciprocal: _reciprocal,
     **{ufunc: _primitive(name) for ufunc, name in _FUNCTIONS.items()},
     **{ufunc: _rounding(ufunc.__name__) for ufunc in (np.floor, np.ceil, np.trunc, np.rint)},
@@ -176,8 +200,12 @@ UFUNCS: dict[np.ufunc, Rule] = {
     np.bitwise_xor: lambda b, x, y: b.xor(x, y),
     np.invert: lambda b, x: b.not_(x),
     np.isnan: lambda b, x: b.ne(x, x),
-    np.isfinite: _compared_to_infinity("lt", integers=True),
-    np.isinf: _compared_to_infinity("eq", integers=False),
+    np.isfinite: _compared_to_infinity("lt", "and_", integers=True),
+    np.isinf: _compared_to_infinity("eq", "or_", integers=False),
+    np.conjugate: lambda b, x: conjugate(b, x),
+    np.lcm: _lcm,
+    np.spacing: _spacing,
+    np.ldexp: lambda b, x, n: b.ldexp(x, n),
 }
 
 # Rules that look at the operands as the user gave them: a Python scalar, a literal exponent.
@@ -188,14 +216,14 @@ OPERAND_UFUNCS: dict[np.ufunc, Rule] = {
 
 
 def is_traced(ufunc: np.ufunc) -> bool:
-    """Whether functx has a rule for this ufunc."""
-    return ufunc in UFUNCS or ufunc in OPERAND_UFUNCS
+    """Whether functx has a rule for this ufunc, of NumPy or of scipy.special."""
+    return ufunc in UFUNCS or ufunc in OPERAND_UFUNCS or rule_of(ufunc) is not None
 
 
 def _emit(ufunc: np.ufunc, b: Emitter, atoms: Sequence[Atom], operands: Sequence[Tracer]) -> Atom:
     if ufunc in OPERAND_UFUNCS:
         return OPERAND_UFUNCS[ufunc](b, *atoms, operands=operands)
-    return UFUNCS[ufunc](b, *atoms)
+    return (UFUNCS.get(ufunc) or rule_of(ufunc))(b, *atoms)
 
 
 def apply(ufunc: np.ufunc, inputs: Sequence[Any], *, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Tracer:
@@ -220,11 +248,36 @@ def apply(ufunc: np.ufunc, inputs: Sequence[Any], *, out: Any = None, dtype: Any
     return current_trace().tracer(atom, promote.result_kind(operands, shape), promote.k_order(operands, shape, atom.aval.dtype))
 
 
-def divmod(x: Any, y: Any, *, out: Any = (None, None), dtype: Any = None, casting: str = "same_kind") -> tuple[Tracer, Tracer]:
-    """np.divmod: quotient and rest. A dtype is that of both."""
-    values = [apply(ufunc, (x, y), dtype=dtype, casting=casting) for ufunc in (np.floor_divide, np.remainder)]
-    quotient, rest = (v if o is None else apply(np.positive, (v,), out=o, casting=casting) for v, o in zip(values, out, strict=True))
-    return quotient, rest
+def _fraction(b: Emitter, x: Atom) -> Atom:
+    """What is left of x without its whole part, with the sign of x."""
+    infinite = b.eq(b.abs(x), b.full_like(x, np.inf))
+    return b.copysign(b.select(infinite, b.zeros_like(x), b.sub(x, b.trunc(x))), x)
+
+
+# Ufuncs with two results.
+PAIRS: dict[np.ufunc, tuple[Rule, Rule]] = {
+    np.divmod: (_primitive("floor_divide"), _primitive("remainder")),
+    np.modf: (_fraction, _primitive("trunc")),
+    np.frexp: (_primitive("mantissa"), _primitive("exponent")),
+}
+
+
+def apply_pair(
+    ufunc: np.ufunc, inputs: Sequence[Any], *, out: Any = (None, None), dtype: Any = None, casting: str = "same_kind"
+) -> tuple[Any, ...]:
+    """``ufunc(*inputs, out=(first, second))`` for a ufunc with two results."""
+    operands = promote.handles(inputs)
+    loop = _resolve(ufunc, operands, dtype, casting)[: ufunc.nin]
+    shape = promote.broadcast_shapes(operands)
+    b = current_trace().emit
+    atoms = [promote.broadcast(b, promote.convert(b, h, d), shape) for h, d in zip(operands, loop, strict=True)]
+    results = [rule(b, *atoms) for rule in PAIRS[ufunc]]
+    return tuple(
+        current_trace().tracer(atom, promote.result_kind(operands, shape), promote.k_order(operands, shape, atom.aval.dtype))
+        if target is None
+        else store(np.positive, [atom.aval.dtype], atom.aval.dtype, atom, target, casting)
+        for atom, target in zip(results, out, strict=True)
+    )
 
 
 def _resolve(ufunc: np.ufunc, operands: Sequence[Tracer], dtype: Any, casting: str) -> list[np.dtype]:
@@ -232,9 +285,9 @@ def _resolve(ufunc: np.ufunc, operands: Sequence[Tracer], dtype: Any, casting: s
     given = [promote.loop_dtype(h) for h in operands]
     if all(isinstance(d, type) for d in given):  # only Python scalars: they become arrays of their default dtypes
         given = [h.aval.dtype for h in operands]
-    signature = {} if dtype is None else {"signature": (*(None,) * ufunc.nin, np.dtype(dtype))}
+    signature = {} if dtype is None else {"signature": (*(None,) * ufunc.nin, *(np.dtype(dtype),) * ufunc.nout)}
     try:
-        return list(ufunc.resolve_dtypes((*given, None), casting=casting, **signature))
+        return list(ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), casting=casting, **signature))
     except TypeError as error:
         error.add_note(f"  at:  {where()}")
         raise
@@ -344,8 +397,8 @@ def _python_operator(ufunc: np.ufunc, operands: Sequence[Tracer], name: str) -> 
             result = _checked_type(f, operands, name)
         except ConcretizationError:
             return apply(ufunc, operands)  # the value cannot be known here: NumPy's rules
-    loop = result if name not in COMPARE else np.result_type(*(dtypes.PYTHON_DTYPES[t] for t in types)).type
-    dtype = np.dtype(loop)
+    own = name in COMPARE or types == [complex]  # computed in the operands' type, whatever the result's is
+    dtype = np.result_type(*(dtypes.PYTHON_DTYPES[t] for t in types)) if own else np.dtype(result)
     b = trace.emit
     atom = _emit(ufunc, b, [promote.convert(b, h, dtype) for h in operands], operands)
     return trace.tracer(atom, Kind.PYTHON)
@@ -354,14 +407,8 @@ def _python_operator(ufunc: np.ufunc, operands: Sequence[Tracer], name: str) -> 
 def _checked_type(f: Callable[..., Any], operands: Sequence[Tracer], name: str) -> type:
     """The type of a result that depends on values; Python's own error for the values that have one."""
     if name == "truediv":
-        f(1.0, _python_value(operands[1]))
-        return float
-    result = type(f(*(_python_value(h) for h in operands)))
-    if result is complex:
-        raise UnsupportedError(
-            "a negative number to a fractional power is complex in Python", where=where(), fix="use np.power, or a complex base"
-        )
-    return result
+        return type(f(dtypes.python_type(operands[0].aval.dtype)(1), _python_value(operands[1])))
+    return type(f(*(_python_value(h) for h in operands)))
 
 
 def _by_value(name: str, f: Callable[..., Any], operands: Sequence[Tracer]) -> Any:

@@ -1,5 +1,33 @@
 """The primitives, by family. Importing this package registers them."""
 
-from functx.ops import contraction, elementwise, higher_order, indexing, movement, reduction, transcendental
+from functx.ops import (
+    callback,
+    collectives,
+    contraction,
+    cumulative,
+    elementwise,
+    higher_order,
+    indexing,
+    movement,
+    parts,
+    reduction,
+    sorting,
+    special,
+    transcendental,
+)
 
-__all__ = ["contraction", "elementwise", "higher_order", "indexing", "movement", "reduction", "transcendental"]
+__all__ = [
+    "callback",
+    "collectives",
+    "contraction",
+    "cumulative",
+    "elementwise",
+    "higher_order",
+    "indexing",
+    "movement",
+    "parts",
+    "reduction",
+    "sorting",
+    "special",
+    "transcendental",
+]

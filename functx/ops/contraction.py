@@ -9,7 +9,7 @@ import numpy as np
 
 from functx import shapes
 from functx.ir import AbstractArray, Atom
-from functx.primitive import Emitter, Primitive
+from functx.primitive import Emitter, Primitive, conjugate
 from functx.util import invert_permutation
 
 
@@ -37,7 +37,7 @@ def _dot(x: Any, y: Any, *, contract: Any, batch: Any) -> Any:
     x_free, y_free = _free(x.ndim, contract[0], batch[0]), _free(y.ndim, contract[1], batch[1])
     x_perm, x_shape = matrix_form(x.shape, batch[0], x_free, contract[0])
     y_perm, y_shape = matrix_form(y.shape, batch[1], contract[1], y_free)
-    out = np.matmul(x.transpose(x_perm).reshape(x_shape), y.transpose(y_perm).reshape(y_shape))
+    out = np.matmul(x.transpose(x_perm).reshape(x_shape), y.transpose(y_perm).reshape(y_shape)).astype(x.dtype, copy=False)  # bfloat16
     shape = (*(x.shape[a] for a in batch[0]), *(x.shape[a] for a in x_free), *(y.shape[a] for a in y_free))
     return out.reshape(shape)
 
@@ -59,7 +59,7 @@ def _dot_transpose_x(b: Emitter, ct: Atom, x: Atom, y: Atom, *, contract: Any, b
     """ct contracted with y over y's free axes gives (batch, x free, contracted)."""
     ct_batch, _, ct_y = _ct_axes(x, y, contract, batch)
     y_free = _free(y.aval.ndim, contract[1], batch[1])
-    out = b.dot_general(ct, y, contract=(ct_y, y_free), batch=(ct_batch, batch[1]))
+    out = b.dot_general(ct, conjugate(b, y), contract=(ct_y, y_free), batch=(ct_batch, batch[1]))
     pairs = dict(zip(contract[1], contract[0], strict=True))
     return _in_place(b, out, (*batch[0], *_free(x.aval.ndim, contract[0], batch[0]), *(pairs[a] for a in sorted(contract[1]))))
 
@@ -68,7 +68,7 @@ def _dot_transpose_y(b: Emitter, ct: Atom, x: Atom, y: Atom, *, contract: Any, b
     """x contracted with ct over x's free axes gives (batch, contracted, y free)."""
     ct_batch, ct_x, _ = _ct_axes(x, y, contract, batch)
     x_free = _free(x.aval.ndim, contract[0], batch[0])
-    out = b.dot_general(x, ct, contract=(x_free, ct_x), batch=(batch[0], ct_batch))
+    out = b.dot_general(conjugate(b, x), ct, contract=(x_free, ct_x), batch=(batch[0], ct_batch))
     pairs = dict(zip(contract[0], contract[1], strict=True))
     return _in_place(b, out, (*batch[1], *(pairs[a] for a in sorted(contract[0])), *_free(y.aval.ndim, contract[1], batch[1])))
 

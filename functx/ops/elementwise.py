@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from functx.dtypes import is_inexact
+from functx.dtypes import BOOL, INT32, UINT8, is_complex, is_inexact
 from functx.errors import IntegerOverflowError
 from functx.ir import Atom
 from functx.ops.families import elementwise, same_dtype, to_bool
+from functx.ops.parts import part_dtype
 from functx.primitive import Emitter
 
 
@@ -42,18 +43,63 @@ div = elementwise(
     cost=4,
 )
 
-sign = elementwise("sign", np.sign)
-
 sqrt = elementwise("sqrt", np.sqrt, (lambda b, out, x: b.div(b.full_like(out, 0.5), out),), cost=4)
 
-abs = elementwise("abs", np.abs, (lambda b, out, x: b.sign(x),))
+
+def _half_over(b: Emitter, r: Atom) -> Atom:
+    """1 / (2 r), and 0 where r is 0."""
+    return b.div(b.full_like(r, 0.5), b.select(b.eq(r, b.zeros_like(r)), b.full_like(r, np.inf), r))
+
+
+# The square root with derivative 0 at 0: of norms and standard deviations, whose argument is a sum of squares.
+sqrt_zero = elementwise("sqrt_zero", np.sqrt, (lambda b, out, x: _half_over(b, out),), cost=4)
+
+
+def _sign_partial(b: Emitter, out: Atom, x: Atom) -> Any:
+    """Flat on the real line. A complex number's sign, z / abs(z), turns with z; at zero it is flat too."""
+    if not is_complex(x.aval.dtype):
+        return None
+    inverse = b.convert(_half_over(b, b.abs(x)), dtype=x.aval.dtype, checked=False)
+    return inverse, b.neg(b.mul(b.mul(out, out), inverse))
+
+
+sign = elementwise("sign", np.sign, (_sign_partial,))
+
+
+def _abs_partial(b: Emitter, out: Atom, x: Atom) -> Any:
+    direction = b.sign(x)
+    if not is_complex(x.aval.dtype):
+        return direction
+    half = b.mul(direction, b.full_like(direction, 0.5))
+    return b.conj(half), half
+
+
+abs = elementwise("abs", np.abs, (_abs_partial,), result=lambda x: part_dtype(x) if is_complex(x) else x)
 
 # Floats only. The magnitude of x with the sign of y; it has the kink of abs.
 copysign = elementwise("copysign", np.copysign, (lambda b, out, x, y: b.mul(b.sign(x), b.copysign(b.full_like(y, 1), y)), None))
 
 signbit = elementwise("signbit", np.signbit, result=to_bool)
 
-# Floats only; integers have no use for them.
+# The number next to x towards y.
+nextafter = elementwise("nextafter", np.nextafter)
+
+# x * 2**n for integers n, exact where 2**n is out of range too. Mantissa and exponent are its inverse: x = mantissa * 2**exponent.
+ldexp = elementwise(
+    "ldexp",
+    lambda x, n: np.ldexp(x, n).astype(x.dtype),
+    (lambda b, out, x, n: b.ldexp(b.full_like(x, 1), n), None),
+    result=lambda x, n: x,
+    cost=4,
+)
+exponent = elementwise("exponent", lambda x: np.frexp(x)[1].astype(INT32), result=lambda x: INT32, cost=4)
+mantissa = elementwise("mantissa", lambda x: np.frexp(x)[0], (lambda b, out, x: b.ldexp(b.full_like(x, 1), b.neg(b.exponent(x))),), cost=4)
+
+# Integers only.
+gcd = elementwise("gcd", np.gcd, cost=64)
+population_count = elementwise("population_count", np.bitwise_count, result=lambda x: UINT8, cost=4)
+
+# Integers have no use for these.
 floor = elementwise("floor", np.floor)
 ceil = elementwise("ceil", np.ceil)
 trunc = elementwise("trunc", np.trunc)
@@ -123,7 +169,9 @@ select = elementwise(
 
 
 def _convert(x: Any, *, dtype: np.dtype, checked: bool) -> Any:
-    out = np.asarray(x).astype(dtype)
+    x = np.asarray(x)
+    drops_imaginary_part = is_complex(x.dtype) and not is_complex(dtype) and dtype != BOOL
+    out = (x.real if drops_imaginary_part else x).astype(dtype)
     if checked and (out != x).any():
         raise IntegerOverflowError(f"Python integer {int(np.asarray(x).max())} out of bounds for {dtype}")
     return out

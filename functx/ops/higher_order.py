@@ -72,13 +72,22 @@ def _apply_batch(name: str) -> Callable[..., Any]:
     return rule
 
 
-# call(*ins; graph, name): a nested jit. Differentiation sees through it.
-call = _higher_order(
-    "call",
-    joint_jvp=_apply_jvp("call"),
-    vjp=lambda b, ins, active, *, graph, name: b.interpreter.pullback(b, graph, ins, active),
-    batch=_apply_batch("call"),
-)
+def _call_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph, name: str, inline: bool = True) -> Any:
+    """See through a call, unless it is kept apart: then make one of its forward and one of its backward side."""
+    if inline:
+        return b.interpreter.pullback(b, graph, ins, active)
+    forward, backward, in_mask, out_mask = b.interpreter.split(graph, active)
+    outs, residuals = split_list(b.call(*ins, graph=forward, name=name, inline=False), len(graph.outputs))
+
+    def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
+        full = [b.zeros_like(o) if ct is None else ct for o, ct, flag in zip(outs, cts, out_mask, strict=True) if flag]
+        return _spread(in_mask, b.call(*residuals, *full, graph=backward, name=f"{name} backward", inline=False))
+
+    return outs, pull
+
+
+# call(*ins; graph, name, inline=True): a nested jit. Differentiation sees through it unless inline is False.
+call = _higher_order("call", joint_jvp=_apply_jvp("call"), vjp=_call_vjp, batch=_apply_batch("call"))
 
 
 def _checkpoint_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from functx import shapes
 from functx.dtypes import INT64
 from functx.ir import AbstractArray, Atom
+from functx.ops.cumulative import previous
 from functx.ops.families import batch_one, linear
 from functx.primitive import Emitter, Primitive
 
@@ -36,6 +37,31 @@ reduce_sum = linear(
     _batched("reduce_sum"),
     family="reduction",
     flops=lambda x, *, axes: shapes.size_hint(x.shape),
+)
+
+
+def _product_jvp(b: Emitter, outs: Sequence[Atom], ins: Sequence[Atom], tangents: Sequence[Atom | None], *, axes: Any) -> list[Atom]:
+    """The partial of a product by one factor is the product of those before it and of those after it: no division, so zeros are exact."""
+    kept = _kept(ins[0], axes)
+
+    def in_one_axis(x: Atom) -> Atom:
+        """The reduced axes as one, behind the others."""
+        moved = b.transpose(x, perm=(*kept, *axes))
+        return b.reshape(moved, shape=(*outs[0].aval.shape, shapes.size(x.aval.shape[i] for i in axes)))
+
+    x, t = in_one_axis(ins[0]), in_one_axis(tangents[0])
+    one_way, other_way = ({"axis": len(kept), "reverse": reverse} for reverse in (False, True))
+    before, after = (previous(b, b.cumprod(x, **way), 1, **way) for way in (one_way, other_way))
+    return [b.reduce_sum(b.mul_zero(t, b.mul(before, after)), axes=(len(kept),))]
+
+
+reduce_prod = Primitive(
+    "reduce_prod",
+    lambda x, *, axes: np.prod(x, axis=axes, dtype=x.dtype),
+    _reduced,
+    jvp=_product_jvp,
+    batch=_batched("reduce_prod"),
+    family="reduction",
 )
 
 

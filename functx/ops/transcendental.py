@@ -1,4 +1,5 @@
-"""Elementwise primitives of libm, under its names: one paragraph each, as in functx.ops.elementwise. Floats only.
+"""Elementwise primitives of libm, under its names: one paragraph each, as in functx.ops.elementwise. Floats and,
+where NumPy has them, complex numbers.
 
 Partials keep their infinities where the function has a vertical tangent; at the origin ``hypot`` and ``atan2`` have derivative zero.
 """
@@ -9,6 +10,7 @@ import math
 
 import numpy as np
 
+from functx.dtypes import is_complex
 from functx.ir import Atom
 from functx.ops.families import elementwise
 from functx.primitive import Emitter
@@ -78,8 +80,13 @@ cosh = elementwise("cosh", np.cosh, (lambda b, out, x: b.sinh(x),), cost=16)
 
 tanh = elementwise("tanh", np.tanh, (lambda b, out, x: b.sub(b.full_like(out, 1), b.mul(out, out)),), cost=16)
 
-# 1 / sqrt(1 + x * x), where x * x may overflow.
-asinh = elementwise("asinh", np.arcsinh, (lambda b, out, x: _inverse(b, b.hypot(x, b.full_like(x, 1))),), cost=16)
+
+def _asinh_partial(b: Emitter, out: Atom, x: Atom) -> Atom:
+    """1 / sqrt(1 + x * x), where the square of a real x may overflow."""
+    return _inverse(b, b.sqrt(_one_plus(b, b.mul(x, x))) if is_complex(x.aval.dtype) else b.hypot(x, b.full_like(x, 1)))
+
+
+asinh = elementwise("asinh", np.arcsinh, (_asinh_partial,), cost=16)
 
 
 def _acosh_partial(b: Emitter, out: Atom, x: Atom) -> Atom:

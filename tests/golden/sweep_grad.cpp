@@ -75,15 +75,15 @@ static void kernel4(double* __restrict a0, const double* __restrict a1) {
 }
 
 // slice_set, mul: flat, 30
-static void kernel5(const double* __restrict a0, double* __restrict a1, double* __restrict a2) {
+static void kernel5(double* __restrict a0, double* __restrict a1) {
   const double v0 = 0.0;
   const double v2 = 0.5;
 #pragma GCC ivdep
   for (int64_t i0 = 0; i0 < 30; ++i0) {
     const double v1 = a0[i0 + 1];
     const double v3 = v1 * v2;
-    a1[i0 + 1] = v0;
-    a2[i0] = v3;
+    a0[i0 + 1] = v0;
+    a1[i0] = v3;
   }
 }
 
@@ -121,15 +121,14 @@ extern "C" int run(FunctxCall* call) {
   kernel2((double*)((char*)call->workspace + 256));
   // add
   kernel3((double*)((char*)call->workspace + 256), (double*)((char*)call->workspace + 0));
-  __builtin_memcpy((double*)((char*)call->workspace + 0), (double*)((char*)call->workspace + 256), 256);
+  __builtin_memcpy((double*)call->outputs[0], (double*)((char*)call->workspace + 256), 256);
   // slice_set
-  kernel2((double*)((char*)call->workspace + 0));
+  kernel2((double*)call->outputs[0]);
   // add
-  kernel4((double*)((char*)call->workspace + 0), (double*)((char*)call->workspace + 256));
-  __builtin_memcpy((double*)call->outputs[0], (double*)((char*)call->workspace + 0), 256);
+  kernel4((double*)call->outputs[0], (double*)((char*)call->workspace + 256));
   // slice_set, mul
-  kernel5((double*)((char*)call->workspace + 0), (double*)call->outputs[0], (double*)((char*)call->workspace + 256));
+  kernel5((double*)call->outputs[0], (double*)((char*)call->workspace + 0));
   // add
-  kernel6((double*)call->outputs[0], (double*)((char*)call->workspace + 256));
+  kernel6((double*)call->outputs[0], (double*)((char*)call->workspace + 0));
   return FUNCTX_OK;
 }
