@@ -18,8 +18,8 @@ HEAD = """# What is covered
 Made from the sample rows of the tests (`pytest tests/test_coverage.py --update-golden`): each entry was run.
 
 - **eager**: on plain arrays the function does what NumPy does. **jit**: so does the compiled one.
-- **jvp**, **vjp**: derivatives in both modes, checked against differences to second order; `0` where the function is piecewise constant or has
-  no floats to differentiate.
+- **jvp**, **vjp**: derivatives in both modes, checked against differences to second order; `0` where the function is piecewise
+  constant or has no floats to differentiate.
 - **vmap**: equal to a loop over examples, along every axis.
 
 Array functions (`np.`) are reached through NumPy itself or through `functx.numpy`; `fnp.` are those that need `functx.numpy`.
