@@ -1,4 +1,4 @@
-"""From the Earth to Mars: a flight written as plain NumPy, differentiated through time to hit the planet.
+"""From the Earth to Mars: a flight written in NumPy, differentiated through time to hit the planet.
 
 A probe leaves the Earth's orbit and coasts under the gravity of the Sun, Jupiter and Mars (leapfrog steps that update position and velocity
 in place). Its miss, where it is minus where Mars is on arrival, is a function of the velocity at departure; Newton's method with the

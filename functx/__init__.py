@@ -18,6 +18,7 @@ from functx.transforms.inspection import ShapeDtypeStruct, eval_shape, make_ir
 from functx.transforms.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
 from functx.transforms.jit import CacheInfo, jit
 from functx.transforms.linearization import linear_transpose, linearize
+from functx.transforms.misses import explain_misses
 from functx.transforms.pullbacks import jvp, vjp
 from functx.transforms.remat import checkpoint
 from functx.transforms.vectorize import vmap
@@ -26,7 +27,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "axis_index", "axis_size", "checkpoint", "clear_cache", "config", "custom_jvp",
-    "custom_vjp", "disable_jit", "errors", "eval_shape", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph",
-    "jvp", "lax", "linear_transpose", "linearize", "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "psum", "scipy", "stop_gradient",
-    "tree", "value_and_grad", "vjp", "vmap",
+    "custom_vjp", "disable_jit", "errors", "eval_shape", "explain_misses", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev",
+    "jit", "joint_graph", "jvp", "lax", "linear_transpose", "linearize", "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "psum",
+    "scipy", "stop_gradient", "tree", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip

@@ -14,6 +14,24 @@ from functx.errors import BackendError
 from functx.ir import AbstractArray, Graph, OutRole
 
 
+@dataclass(frozen=True)
+class NativeCode:
+    """Compiled code that the runtime can call by itself, by the ABI of functx/runtime/call.h.
+
+    Attributes:
+      library: the loaded library.
+      constants: arrays passed after the graph's inputs, C-contiguous.
+      callback: ``callback(eqn, input addresses, output addresses)``, or None.
+      on_error: ``on_error(eqn, kind, values)`` makes the exception for a call that failed.
+    """
+
+    library: Any
+    workspace_bytes: int
+    constants: Sequence[np.ndarray]
+    callback: Callable[..., Any] | None
+    on_error: Callable[..., Exception]
+
+
 class Executable(Protocol):
     """A compiled graph.
 
@@ -23,6 +41,7 @@ class Executable(Protocol):
       writes: which results are new values of inputs: index of the result -> index of the input.
       source: the generated program, or the printed graph where nothing is generated.
       compiled: False when the code came out of a cache.
+      native: the code for the runtime, where there is some; may be left out.
     """
 
     out_avals: Sequence[AbstractArray]

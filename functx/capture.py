@@ -75,6 +75,10 @@ class Reference:
         self._array = (lambda: array) if strongly or foreign else weakref.ref(array)
         self._owner = self._array if strongly or foreign else weakref.ref(base)
 
+    def native(self) -> Any:
+        """The array, or the weak reference to it, as the runtime follows it."""
+        return self._array if isinstance(self._array, weakref.ref) else self._array()
+
     def __call__(self) -> np.ndarray | None:
         """The array; None when nobody in the program holds its memory any more."""
         array = self._array()

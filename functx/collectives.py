@@ -126,7 +126,7 @@ def _names(axis_name: Any) -> tuple[Hashable, ...]:
 
 def _bound(name: Hashable) -> tuple[Tracer, Any]:
     """The position along the axis of that name, and its size."""
-    known = _axes(current_trace())
+    known = bound_axes(current_trace())
     if name not in known:
         bound = ", ".join(repr(n) for n in known)
         raise UnboundAxisError(
@@ -138,6 +138,6 @@ def _bound(name: Hashable) -> tuple[Tracer, Any]:
     return known[name]
 
 
-def _axes(trace: Trace | None) -> dict[Hashable, tuple[Tracer, Any]]:
-    """All named axes that a trace sees, inner ones first."""
-    return {} if trace is None else {**_axes(trace.parent), **trace.axes}
+def bound_axes(trace: Trace | None) -> dict[Hashable, tuple[Tracer, Any]]:
+    """The position along and the size of all named axes that a trace sees; inner ones hide outer ones of their name."""
+    return {} if trace is None else {**bound_axes(trace.parent), **trace.axes}

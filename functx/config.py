@@ -37,6 +37,7 @@ class Config:
     disk_cache: bool = _option("FUNCTX_DISK_CACHE", True, _flag, "keep compiled code on disk, for the next process")
     cache_dir: str = _option("FUNCTX_CACHE_DIR", "", str, "directory of that code; empty: $XDG_CACHE_HOME/functx, then ~/.cache/functx")
     cache_limit: int = _option("FUNCTX_CACHE_LIMIT", 1 << 30, int, "bytes that all of it may take; the least recently used code makes room")
+    max_entries: int = _option("FUNCTX_MAX_ENTRIES", 256, int, "entries of one jitted function; the least recently used is dropped")
     full_traceback: bool = _option("FUNCTX_FULL_TRACEBACK", False, _flag, "keep functx's own frames in tracebacks")
     disable_jit: bool = _option("FUNCTX_DISABLE_JIT", False, _flag, "run jitted functions as plain Python")
 
@@ -55,14 +56,14 @@ class Config:
         return cls(**values)
 
 
-_current: contextvars.ContextVar[Config | None] = contextvars.ContextVar("functx_config", default=None)
+CURRENT: contextvars.ContextVar[Config | None] = contextvars.ContextVar("functx_config", default=None)
 _from_environment: Config | None = None
 
 
 def current() -> Config:
     """The configuration in force here."""
     global _from_environment
-    config = _current.get()
+    config = CURRENT.get()
     if config is not None:
         return config
     if _from_environment is None:
@@ -79,11 +80,11 @@ def options(**changes: Any) -> Iterator[Config]:
     0
     """
     config = dataclasses.replace(current(), **changes)
-    token = _current.set(config)
+    token = CURRENT.set(config)
     try:
         yield config
     finally:
-        _current.reset(token)
+        CURRENT.reset(token)
 
 
 @contextlib.contextmanager

@@ -55,7 +55,7 @@ def _elementwise(primitive: Primitive, x: Any, **params: Any) -> Any:
             return primitive.impl(np.asarray(x, dtype), **params)[()]
     (h,) = promote.handles([x])
     (atom,) = current_trace().emit.bind(primitive, [promote.convert(current_trace().builder, h, dtype)], params)
-    return current_trace().tracer(atom, promote.result_kind([h], h.aval.shape), promote.k_order([h], h.aval.shape, dtype))
+    return current_trace().tracer(atom, promote.result_kind(h.aval.shape), promote.k_order([h], h.aval.shape, dtype))
 
 
 def stop_gradient(x: Any) -> Any:

@@ -11,6 +11,8 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from functx.errors import FunctxError, UnsupportedError
 from functx.source import user_source
 from functx.util import zip_strict
@@ -283,7 +285,8 @@ def broadcast(*shapes: Shape) -> Shape:
 
 
 def canonical_axis(axis: int, rank: int, what: str = "axis") -> int:
-    """A non-negative axis; AxisError as NumPy for one out of range."""
+    """A non-negative axis, as a plain int; AxisError as NumPy for one out of range."""
+    axis = operator.index(axis)
     if not -rank <= axis < rank:
         from numpy.exceptions import AxisError
 
@@ -291,13 +294,18 @@ def canonical_axis(axis: int, rank: int, what: str = "axis") -> int:
     return axis + rank if axis < 0 else axis
 
 
+def as_sequence(value: Any) -> tuple[Any, ...]:
+    """What NumPy takes for one number or several of them (sizes, axes, counts), as a tuple: an integer array counts as its elements."""
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iu":
+        return tuple(value.tolist())
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
 def canonical_axes(axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Sorted non-negative axes; None means all. Repeated axes raise ValueError as in NumPy."""
     if axes is None:
         return tuple(range(rank))
-    if not isinstance(axes, (tuple, list)):
-        axes = (axes,)
-    out = sorted(canonical_axis(int(a), rank) for a in axes)
+    out = sorted(canonical_axis(a, rank) for a in (axes if isinstance(axes, (tuple, list)) else (axes,)))
     if len(set(out)) != len(out):
         raise ValueError("duplicate value in 'axis'")
     return tuple(out)

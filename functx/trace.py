@@ -27,12 +27,12 @@ from functx.source import Source, user_source
 
 MISSING = object()
 
-_current: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("functx_trace", default=None)
+CURRENT: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("functx_trace", default=None)
 
 
 def current_trace() -> Trace | None:
     """The innermost trace of this thread or task, or None."""
-    return _current.get()
+    return CURRENT.get()
 
 
 @dataclass(eq=False, slots=True)
@@ -192,7 +192,7 @@ class Trace:
 
     def __init__(self, name: str, transform: str, *, opaque: bool = False):
         self.name, self.transform, self.opaque = name, transform, opaque
-        self.parent = _current.get()
+        self.parent = CURRENT.get()
         self.builder = Emitter()
         self.inputs: list[TraceInput] = []
         self.captures = CaptureTable()
@@ -210,11 +210,11 @@ class Trace:
         self._token: Any = None
 
     def __enter__(self) -> Trace:
-        self._token = _current.set(self)
+        self._token = CURRENT.set(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _current.reset(self._token)
+        CURRENT.reset(self._token)
         self.closed = True
 
     def release(self) -> None:

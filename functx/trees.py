@@ -38,6 +38,15 @@ def structure(tree: Any) -> TreeDef:
     return optree.tree_structure(tree, namespace=NAMESPACE)
 
 
+def show(treedef: TreeDef) -> str:
+    """A structure as text, ``*`` for a leaf.
+
+    >>> show(structure({"a": 1, "b": (2, None)}))
+    "{'a': *, 'b': (*, None)}"
+    """
+    return str(treedef).removeprefix("PyTreeSpec(").removesuffix(")").removesuffix(f", namespace={NAMESPACE!r}")
+
+
 def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Apply ``f`` leaf by leaf to containers of one structure.
 

@@ -185,6 +185,60 @@ def test_none_cotangents_and_broadcast_scalars():
     assert fx.grad(f, 1)(x, single).dtype == np.float32
 
 
+def test_none_stands_for_leaves_and_containers_in_what_a_rule_returns():
+    @fx.custom_vjp
+    def f(x, p, q):
+        return x * p["w"] * q[0], p["n"] + 1
+
+    f.defvjp(lambda x, p, q: (f(x, p, q), (x, p)), lambda r, g: (g[0] * 10, {"w": g[0] * r[0] * 20, "n": None}, None))
+    x, p, q = array(1, 2), {"w": array(3, 5), "n": np.int64(3)}, (2.0, array(1, 1))
+    expected = (array(10, 10), {"w": array(20, 40), "n": None}, (0.0, array(0, 0)))
+    loss = fx.grad(lambda x, p, q: f(x, p, q)[0].sum(), (0, 1, 2))
+    for run in (loss, jit(loss), fx.checkpoint(loss)):
+        tree_close(run(x, p, q), expected)
+
+    @fx.custom_jvp
+    def g(x):
+        return {"y": np.sin(x), "place": np.argmax(x), "more": (np.argmin(x), x.sum())}
+
+    @g.defjvp
+    def g_jvp(primals, tangents):
+        return g(*primals), {"y": 3.0 * tangents[0], "place": None, "more": None}
+
+    expected = {"y": array(3, 3), "place": None, "more": (None, np.float64(0))}
+    push = lambda x: fx.jvp(g, (x,), (array(1, 1),))[1]  # noqa: E731 - run in two ways
+    tree_close(push(x), expected)
+    tree_close(jit(push)(x), expected)
+    tree_close(fx.grad(lambda x: g(x)["y"].sum() + g(x)["more"][1])(x), array(3, 3))
+    tree_close(fx.vmap(fx.grad(lambda x: g(x)["y"].sum()))(np.stack([x, x])), np.full((2, 2), 3.0))
+
+
+def test_a_rule_returns_the_containers_that_it_should():
+    f = fx.custom_vjp(lambda p: p["a"] * p["b"])
+    f.defvjp(lambda p: (f(p), None), lambda _, g: ((g, g),))
+    with pytest.raises(CustomRuleError, match="cotangent of argument 'p' has structure"):
+        fx.grad(f)({"a": 1.0, "b": 2.0})
+    g = fx.custom_jvp(lambda x: {"a": x, "b": x})
+    for wrong in (lambda p, t: (g(*p), (t[0], t[0])), lambda p, t: (g(*p), {"a": t[0], "c": t[0]}), lambda p, t: ((*p, *p), g(*p))):
+        g.defjvp(wrong)
+        with pytest.raises(CustomRuleError, match="has a rule"):
+            fx.grad(lambda x: g(x)["a"])(1.0)
+
+
+@pytest.mark.parametrize("how", [lambda f: f, jit], ids=["plain", "jit"])
+def test_a_rule_may_use_the_size_of_a_named_axis(how):
+    """Two maps of other sizes in one trace call it with the same types."""
+    f = fx.custom_vjp(lambda x: x / fx.axis_size("i"))
+    f.defvjp(lambda x: (f(x), None), lambda _, g: (g * fx.psum(1.0, "i"),))
+    g = fx.custom_jvp(lambda x: x / fx.psum(1, "i"))
+    g.defjvp(lambda p, t: (g(*p), t[0] * fx.axis_size("i")))
+    for rule in (f, g):
+        both = how(lambda x, y, rule=rule: (fx.vmap(rule, axis_name="i")(x), fx.vmap(rule, axis_name="i")(y)))
+        tree_close(both(np.ones(2), np.ones(4)), (np.full(2, 0.5), np.full(4, 0.25)))
+        gradient = how(fx.grad(lambda x, y, both=both: sum(v.sum() for v in both(x, y)), (0, 1)))
+        tree_close(gradient(np.ones(2), np.ones(4)), (np.full(2, 2.0), np.full(4, 4.0)))
+
+
 def test_what_a_rule_closes_over():
     k = array(2, 3)
 

@@ -7,6 +7,7 @@ import pytest
 from regimes import tree_close
 
 import functx as fx
+from functx.errors import StructureError
 
 
 def jit(f):
@@ -200,9 +201,54 @@ def test_jvp_takes_and_gives_containers_and_none():
     tree_close(out, f(p, x))
     tree_close(moved, {"a": array(12, 20), "n": None, "big": None})
     tree_close(fx.jvp(f, (p, x), (None, array(1, 0)))[1]["a"], array(2, 0))
-    tree_close(fx.jvp(lambda x: (x * 0 + 1.0, 5.0), (x,), (x,))[1], (array(0, 0), None))
+    tree_close(fx.jvp(lambda x: (x * 0 + 1.0, 5.0), (x,), (x,))[1], (array(0, 0), 0.0))
     tree_close(fx.jvp(lambda x, y: x + y, (x, x), (None, None)), (array(2, 4), array(0, 0)))
     tree_close(fx.jvp(lambda x: x * x, (3,), (2.0,)), (9.0, 12.0))
+
+
+def test_constant_results_have_zero_tangents_of_their_kind_and_integers_none():
+    def f(x):
+        return x, 2.0, np.float32(3), np.ones(3, np.float32)[::2], 1j, 4, True, "text", np.arange(2)
+
+    zeros = (0.0, np.float32(0), np.zeros(2, np.float32), 0j, None, None, None, None)
+    tree_close(fx.jvp(f, (1.0,), (5.0,))[1], (5.0, *zeros))
+    tree_close(fx.linearize(f, 1.0)[1](5.0), (5.0, *zeros))
+    tree_close(fx.grad(lambda x: x * fx.jvp(lambda _: 2.0, (x,), (x,))[1])(3.0), 0.0)
+
+
+def test_none_is_a_cotangent_of_zero():
+    def f(x):
+        return {"y": x * 2.0, "n": np.argmax(x), "z": (x.sum(), None)}
+
+    pull = fx.vjp(f, array(1, 2))[1]
+    tree_close(pull({"y": array(1, 1), "n": None, "z": (3.0, None)}), (array(5, 5),))
+    tree_close(pull({"y": None, "n": None, "z": (1.0, None)}), (array(1, 1),))
+    tree_close(pull({"y": array(1, 1), "n": None, "z": None}), (array(2, 2),))
+    tree_close(pull(None), (array(0, 0),))
+    tree_close(fx.jit(lambda ct: pull({"y": ct, "n": None, "z": None}), backend="reference")(array(1, 1)), (array(2, 2),))
+    with pytest.raises(StructureError, match="has structure"):
+        pull({"y": array(1, 1), "z": None})
+
+
+@pytest.mark.parametrize("number", [1j, np.complex128(1j), np.array(1j)])
+def test_a_real_value_has_no_complex_tangent_or_cotangent(number):
+    for call in (
+        lambda c: fx.jvp(lambda x: 2.0 * x, (1.0,), (c,)),
+        lambda c: fx.vjp(lambda x: 2.0 * x, 1.0)[1](c),
+        lambda c: fx.linearize(lambda x: 2.0 * x, 1.0)[1](c),
+        lambda c: fx.linear_transpose(lambda x: 2.0 * x, 1.0)(c),
+    ):
+        for run in (call, fx.jit(call, backend="reference")):
+            with pytest.raises(StructureError, match="does not fit"):
+                run(number)
+
+
+def test_argnums_that_are_no_ints_are_refused():
+    for argnums in ("x", 1.0, True, (0, "x"), None):
+        for transform in (fx.grad, fx.value_and_grad, fx.jacfwd, fx.jacrev, fx.hessian):
+            with pytest.raises(TypeError, match="argnums must be an int or a sequence of ints"):
+                transform(lambda x: x, argnums)(1.0)
+    tree_close(fx.grad(lambda x, y: x * y, np.int64(1))(2.0, 3.0), 2.0)
 
 
 def test_jvp_shares_arguments_and_gives_tangents_of_their_own():

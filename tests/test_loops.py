@@ -9,6 +9,7 @@ from graph_cases import BOOL, F32, F64, I64, Case, apply, compiled, kernels, lay
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import functx as fx
 from functx import config
 from functx.backends.loops.affine import Affine, LoopVar, divmod_affine, linear, reindex, row_major, substitute, var
 from functx.backends.loops.lower import lower
@@ -527,3 +528,22 @@ EQUATIONS = [_unary, _spread, _dot, _indexed, _write, _join, _convert, _running,
 def test_random_graphs(case):
     with config.options(parallel_threshold=500):
         case.check(rtol=1e-9)
+
+
+@pytest.mark.parametrize("step", [-1, -2, -3, 1, 2])
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_slices_of_repetitions_run_backwards_too(step, count):
+    """Index expressions that are divided are never negative, whatever the direction."""
+    x = np.arange(12.0).reshape(3, 4)
+
+    def f(x):
+        turned = x.reshape(2, 6).T.reshape(-1)[::step]
+        return (
+            np.repeat(x, count)[::step] * 1,
+            np.tile(x, count)[:, ::step] * 1,
+            np.repeat(x, count, 1)[::-1, ::step].ravel()[::step] * 1,
+            turned * 1,
+        )
+
+    for got, expected in zip(fx.jit(f, backend="cpp")(x), f(x), strict=True):
+        np.testing.assert_array_equal(got, expected)

@@ -100,7 +100,9 @@ def test_views_and_copies_are_numpys(name):
             )
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "minimum", "mean"])
+@pytest.mark.parametrize(
+    "mode", ["constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "minimum", "mean", "median"]
+)
 @pytest.mark.parametrize("widths", [0, 1, (2, 1), ((0, 1), (5, 0), (3, 9)), {0: 1, -1: (2, 1)}], ids=repr)
 def test_pad(mode, widths):
     x = np.arange(24.0).reshape(2, 3, 4) ** 2 % 17
@@ -183,3 +185,97 @@ def test_unknown_keywords_raise():
 def test_functx_numpy_lists_what_it_has():
     assert {"sort", "nonzero", "linspace", "pad", "at", "block"} <= set(dir(fnp))
     assert set(fnp.__all__) <= set(dir(fnp))
+
+
+PYTHON_OPERAND = {
+    "flip": lambda a: np.flip(a),
+    "transpose": lambda a: np.transpose(a),
+    "squeeze": lambda a: np.squeeze(a),
+    "median": lambda a: np.median(a, keepdims=True),
+    "percentile": lambda a: np.percentile(a, [20, 90]),
+    "nanargmax": lambda a: np.nanargmax(a),
+    "clip": lambda a: np.clip(a, np.float32(0), np.array([1, 300], np.uint8)),
+    "broadcast_arrays": lambda a: np.broadcast_arrays(a, np.float32(2)),
+    "isreal": lambda a: (np.isreal(a), np.iscomplex(a)),
+}
+
+
+@pytest.mark.parametrize("name", PYTHON_OPERAND)
+@pytest.mark.parametrize("number", [2, 2.5, True])
+def test_python_numbers_are_arrays_to_functions_of_arrays(name, number):
+    """Not weak ones: np.clip(2, bounds of uint8) has int64 elements."""
+    oracles.assert_agrees(PYTHON_OPERAND[name], number)
+
+
+NOTHING = np.zeros((2, 3, 0))
+EMPTY_AND_SINGLE = {
+    "median of no rows": lambda x, s: np.median(NOTHING * x[0], axis=0),
+    "quantile of no rows": lambda x, s: np.quantile(NOTHING * x[0], 0.3, axis=1, keepdims=True),
+    "partition": lambda x, s: (np.partition(NOTHING * x[0], 5), np.argpartition(NOTHING * x[0], 5, axis=0)),
+    "take": lambda x, s: (np.take(x, []), np.take(x, [], mode="clip")),
+    "full_like": lambda x, s: (np.full_like(s, x[:1]), np.full_like(x, [[2]])),
+    "reshape of a scalar": lambda x, s: np.reshape(x[0], ()),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY_AND_SINGLE)
+def test_functions_of_no_elements_and_of_one(name):
+    oracles.assert_agrees(EMPTY_AND_SINGLE[name], np.array([3.0, 1.0]), np.array(5.0))
+
+
+@pytest.mark.parametrize("value", [300, -1, 2.7, 200])
+def test_inserted_python_ints_must_fit(value):
+    oracles.assert_agrees(lambda x: np.insert(x, 1, value), np.array([1, 2], np.uint8))
+    oracles.assert_agrees(lambda x, v: np.insert(x, [0, 1], v, axis=1), np.array([[1, 2]], np.uint8), value)
+
+
+PLACES = {
+    "ravel_multi_index": (lambda i: np.ravel_multi_index((i % 2, i), (2, 4)), [0, 3], [4, -1]),
+    "ravel_multi_index by axis": (lambda i: np.ravel_multi_index((i, i), (2, 4), mode=("wrap", "raise")), [0, 3], [4, -1]),
+    "unravel_index": (lambda i: np.unravel_index(i, (2, 4)), [0, 7], [8, -1]),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places_that_an_array_does_not_have_are_refused(name):
+    f, good, bad = PLACES[name]
+    for i in good:
+        oracles.assert_agrees(f, np.array([i, 0]))
+    for i in bad:
+        with pytest.raises(ValueError):
+            f(np.array([i, 0]))
+        with pytest.raises(IndexError, match="out of bounds"):
+            fx.jit(f, backend="reference")(np.array([i, 0]))
+
+
+def test_compress_of_a_scalar_and_matrix_transpose_of_a_vector():
+    oracles.assert_agrees(lambda x: np.compress([True], x, axis=0), np.array(5.0))
+    oracles.assert_agrees(lambda x: np.compress([True], x, axis=1), np.array(5.0))
+    oracles.assert_agrees(lambda x: np.linalg.matrix_transpose(x), np.arange(3.0))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda np, x: x.transpose(INDEX([1, 0, 2])),
+        lambda np, x: np.transpose(x, INDEX([2, 0, 1])),
+        lambda np, x: np.reshape(x, INDEX([6, 4])),
+        lambda np, x: np.moveaxis(x, INDEX([0, 1]), INDEX([2, 1])),
+        lambda np, x: np.roll(x, INDEX([1, 2]), axis=(0, 1)),
+        lambda np, x: np.roll(x, NUMBER(1), axis=NUMBER(2)),
+        lambda np, x: np.tile(x, INDEX([1, 2, 1])),
+        lambda np, x: np.broadcast_to(x, INDEX([2, 2, 3, 4])) * 1,
+        lambda np, x: x + np.zeros(INDEX([2, 3, 4])),
+        lambda np, x: np.concatenate([x, x], NUMBER(1)),
+        lambda np, x: np.stack([x, x], NUMBER(1)),
+        lambda np, x: np.diagonal(x, NUMBER(1), NUMBER(1), NUMBER(2)) * 1,
+        lambda np, x: np.tensordot(x, x, axes=(INDEX([0]), INDEX([0]))),
+    ],
+)
+def test_sizes_and_axes_may_be_integer_arrays_and_numpy_integers(f):
+    """Wherever NumPy takes them; what comes into the graph are plain ints."""
+    x = np.arange(24.0).reshape(2, 3, 4)
+    oracles.assert_agrees(lambda x: f(np, x), x, transform=lambda _: oracles.reference_jit(lambda x: f(fnp, x)))
+
+
+INDEX, NUMBER = np.array, np.int64

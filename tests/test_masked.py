@@ -228,3 +228,26 @@ def test_size_works_where_numpy_dispatches_only_without_it():
         oracles.reference_jit(lambda x: fnp.where(x > 0, x, 1.0, size=2))(x)
     with pytest.raises(TypeError, match="axis"):
         oracles.reference_jit(lambda x: fnp.unique(x[None], axis=0, size=2))(x)
+
+
+def test_deviations_of_selected_elements_are_real_and_smooth():
+    """Of complex numbers too; that of equal ones has derivative 0, as np.std's."""
+    m = np.array([True, False, True])
+    for dtype in (complex, np.complex64, np.float16, int):
+        x = np.array([1, 5, 3]).astype(dtype)
+        oracles.assert_agrees(lambda x, m: (x[m].std(), x[m].var(ddof=1)), x, m, rtol=1e-3 if dtype == np.float16 else 1e-6)
+    gradient = oracles.reference_jit(fx.grad(lambda x: x[x > 2].std()))
+    oracles.assert_same(gradient(np.array([3.0, 1.0, 3.0])), np.zeros(3))
+
+
+def test_options_of_reductions_that_masks_do_not_take_name_them():
+    with pytest.raises(fx.errors.ConcretizationError, match="np.max with initial= cannot be done"):
+        oracles.reference_jit(lambda x: x[x > 0].max(initial=3.0))(np.ones(3))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_full_mask_takes_one_axis_of_values(known):
+    def f(x, m):
+        x[np.array([[True, False]]) if known else m] = [[7.0]]
+
+    oracles.assert_agrees(f, np.ones((1, 2)), np.array([[True, False]]))

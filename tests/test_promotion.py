@@ -1,5 +1,6 @@
 """Promotion (NEP 50): dtype, value and error of every operation on every pair of dtypes and Python scalars are NumPy's."""
 
+import math
 import operator
 
 import numpy as np
@@ -249,3 +250,21 @@ def test_kinds_through_operators_and_functions():
     for i, f in enumerate(programs):
         for n in (True, 2, 2.5, np.float32(2), np.float64(2), np.int8(2), np.array(2.0), np.array([2.0])):
             oracles.assert_agrees(f, n, what=f"program {i} of {n!r}")
+
+
+@pytest.mark.parametrize("x", [1e300, 1e17, 5.0, -5.5, 0.0, math.inf, math.nan, 3])
+@pytest.mark.parametrize("y", [300, 0.1, -0.1, math.inf, -math.inf, 0.0])
+def test_remainders_of_python_numbers_are_pythons(x, y):
+    """Exact, also where the quotient is not."""
+    oracles.assert_agrees(lambda x, y: (x % y, divmod(x, y)), x, y)
+
+
+@pytest.mark.parametrize("convert", [int, float, complex])
+@pytest.mark.parametrize("x", [1j, 2.5, True])
+def test_conversions_of_python_numbers_are_pythons(convert, x):
+    oracles.assert_agrees(convert, x)
+
+
+def test_the_least_common_multiple_overflows_as_numpys():
+    x = np.array([-7, 100, -128, 7, 0], np.int8)
+    oracles.assert_agrees(lambda x: np.lcm(x[:, None], x), x)

@@ -87,8 +87,8 @@ def test_linearize_takes_and_gives_containers():
     out, f_jvp, aux = fx.linearize(f, p, 2, "static", has_aux=True)
     assert aux == "aux"
     tree_close(out, {"y": array(6, 12), "n": 3, "c": 2.0})
-    tree_close(f_jvp({"a": array(1, 0), "b": [None, None]}, None, None), {"y": array(6, 0), "n": None, "c": None})
-    tree_close(f_jvp({"a": array(1, 0), "b": [1.0, None]}, None, None), {"y": array(8, 4), "n": None, "c": None})
+    tree_close(f_jvp({"a": array(1, 0), "b": [None, None]}, None, None), {"y": array(6, 0), "n": None, "c": 0.0})
+    tree_close(f_jvp({"a": array(1, 0), "b": [1.0, None]}, None, None), {"y": array(8, 4), "n": None, "c": 0.0})
     assert fx.linearize(lambda x: x * x, 3.0)[1](1.0) == 6.0
     assert type(fx.linearize(lambda x: x * x, 3.0)[1](1.0)) is float
 
@@ -238,6 +238,20 @@ def test_what_is_not_linear_has_no_transpose(name):
     assert "test_transforms.py" in str(caught.value) and len(str(caught.value).splitlines()) <= 15
 
 
+@pytest.mark.parametrize("how", [lambda f: f, jit], ids=["plain", "jit"])
+def test_only_the_types_of_examples_count(how):
+    x, y = array(1, 2), array(5, 7)
+    tree_close(how(lambda x, y: fx.linear_transpose(lambda a, b: a + 3.0 * b, x, x)(y))(x, y), (y, 3 * y))
+    tree_close(how(lambda x, y: fx.linear_transpose(lambda a: a * x, x)(y))(x, y), (x * y,))
+
+
+@pytest.mark.parametrize("f", [lambda u: np.where(u > 0, u, 0), lambda u: u.astype(int), lambda u: (u, np.argmax(u)), fx.stop_gradient])
+def test_what_has_no_derivative_is_not_linear(f):
+    for g in (f, fx.checkpoint(f), jit(f)):
+        with pytest.raises(NonLinearError, match="it applies '"):
+            fx.linear_transpose(g, array(1, 2))
+
+
 def test_examples_and_cotangents_that_do_not_fit_linear_transpose():
     with pytest.raises(StructureError, match="'n' has type i64"):
         fx.linear_transpose(lambda x, n: x, X, np.arange(2))
@@ -340,8 +354,13 @@ def test_kinds_and_shapes_of_the_empty_and_the_single(jac):
             tree_close(run(x), expected)
     tree_close(jac(lambda x: x * np.ones(3))(2.0), np.ones(3))
     tree_close(jac(lambda x: x.sum())(X), np.ones(3))
-    tree_close(jac(lambda x: x * 2)(np.ones(0)), np.ones((0, 0)))
-    tree_close(jac(lambda x: x[:0])(X), np.ones((0, 3)))
+    for run in (lambda f: f, jit, lambda f: jit(lambda *args: f(*args))):
+        for options in ({}, {"chunk_size": 1}, {"chunk_size": np.int64(2)}):
+            tree_close(run(jac(lambda x: x * 2, **options))(np.ones(0)), np.ones((0, 0)))
+            tree_close(run(jac(lambda x: x[:0] * 2, **options))(X), np.ones((0, 3)))
+            tree_close(run(jac(lambda x: x.sum() * np.ones(2), **options))(np.ones((0, 3))), np.ones((2, 0, 3)))
+            tree_close(run(fx.hessian(lambda x: x[:0] ** 2, **options))(X), np.ones((0, 3, 3)))
+            tree_close(run(jac(lambda p: (p[0] * 2, p[1]), **options))((2.0, np.ones(0)))[0], (2.0, np.ones(0)))
     tree_close(jac(lambda x: np.ones(2))(X), np.zeros((2, 3)))
     assert jac(lambda x: x > 0)(X) is None
     tree_close(jac(lambda x: x.astype(np.float32) * 2)(np.ones(2)).shape, (2, 2))

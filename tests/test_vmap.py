@@ -34,6 +34,34 @@ def test_forms_of_in_axes():
     tree_close(fx.vmap(lambda x: x["a"], 0)({"a": w, "none": None}), w)
 
 
+@pytest.mark.parametrize("how", [lambda f: f, jit], ids=["plain", "jit"])
+def test_axes_may_be_numpy_integers(how):
+    x = np.arange(6.0).reshape(2, 3)
+    tree_close(how(fx.vmap(lambda v: v * 2, np.int64(1), np.int32(-1)))(x), x * 2)
+
+
+@pytest.mark.parametrize("how", [lambda f: f, jit], ids=["plain", "jit"])
+@pytest.mark.parametrize("out_axes", [0, (0, 1, 0), (1, 1, 1)])
+def test_a_result_that_is_returned_twice_is_stacked_twice(how, out_axes):
+    x = np.ones((2, 3))
+    a, b, c = how(fx.vmap(lambda v: (v, v, v), out_axes=out_axes))(x)
+    for first, second in ((a, b), (b, c), (a, c), (a, x), (b, x), (c, x)):
+        assert not np.shares_memory(first, second)
+
+
+def test_a_write_to_what_examples_share_is_refused_with_its_line():
+    shared = np.zeros(3)
+
+    def f(v):
+        fnp.asarray(shared)[...] = v
+        return v
+
+    for run in (fx.vmap(f), jit(fx.vmap(f)), fx.vmap(lambda v: fx.checkpoint(f)(v))):
+        with pytest.raises(OverlapError, match=r"examples write different[\s\S]*at: .*test_vmap.py"):
+            run(np.ones((2, 3)))
+    assert not shared.any()
+
+
 def test_forms_of_out_axes():
     x = np.arange(24.0).reshape(2, 3, 4)
 

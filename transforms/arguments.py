@@ -8,6 +8,9 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import optree
+
 from functx import trees
 from functx.errors import UnknownOptionError
 from functx.source import function_source
@@ -100,12 +103,32 @@ def _signature_without(f: Callable[..., Any], positions: Container[int]) -> insp
     return signature.replace(parameters=[p for i, p in enumerate(signature.parameters.values()) if i not in positions])
 
 
+def argument_numbers(argnums: int | Sequence[int], args: tuple[Any, ...], f: Callable[..., Any], transform: str) -> list[int]:
+    """One or several ``argnums`` as positions among the arguments of a call."""
+    given = argnums if isinstance(argnums, (tuple, list, range)) else (argnums,)
+    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in given):
+        raise TypeError(f"{transform}: argnums must be an int or a sequence of ints, not {argnums!r}")
+    return [argument_number(n, args, f, transform) for n in given]
+
+
 def argument_number(n: int, args: tuple[Any, ...], f: Callable[..., Any], transform: str) -> int:
     """``n`` as a non-negative position among the arguments of a call; TypeError if there is no such argument."""
     if not -len(args) <= n < len(args):
         what = f"{transform} with respect to argument {n}, but {function_source(f)} was called with {len(args)} positional arguments"
         raise TypeError(what)
     return n % len(args)
+
+
+def leaves_or_none(structure: Any, given: Any) -> list[Any] | None:
+    """The leaves of ``given``, one per leaf of ``structure``; a None in it stands for a leaf or a container. None if they do not fit."""
+    whole = trees.unflatten(structure, range(structure.num_leaves))
+    try:
+        spread = optree.broadcast_prefix(given, whole, none_is_leaf=True, namespace=trees.NAMESPACE)
+    except ValueError:
+        return None
+    places, _ = trees.flatten_with_none(whole)
+    leaves = [v for v, place in zip(spread, places, strict=True) if place is not None]
+    return leaves if sum(v is not None for v in leaves) == len(trees.leaves(given)) else None
 
 
 def is_traced_leaf(value: Any) -> bool:

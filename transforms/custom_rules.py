@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from functx import shapes, trees
+from functx.collectives import bound_axes
 from functx.dtypes import is_complex, is_inexact
 from functx.errors import CustomRuleError
 from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Output, Var
@@ -24,10 +25,10 @@ from functx.ops import higher_order
 from functx.ops.higher_order import SELF
 from functx.source import function_source
 from functx.trace import Trace, Tracer, current_trace, outermost, where
-from functx.transforms.arguments import check_callable, is_traced_leaf, positional_names, with_fixed
+from functx.transforms.arguments import check_callable, is_traced_leaf, leaves_or_none, positional_names, with_fixed
 from functx.transforms.boundary import wrap
 from functx.transforms.entries import typed_value
-from functx.transforms.staging import Staged, stage
+from functx.transforms.staging import Result, Staged, stage
 from functx.transforms.subgraphs import SubGraph, stage_subgraph
 
 _serial = itertools.count(1)
@@ -135,7 +136,8 @@ class _CustomRule:
         """The graphs of the rule, and the handles that they close over."""
         leaves = [_leaf_type(v, slot, sub) for v, slot in zip(sub.arguments.leaves, sub.slots, strict=True)]
         fixed, told_apart = call.key()
-        key = (id(self), sub.arguments.treedef, tuple(leaves), fixed)
+        sizes = tuple((name, size) for name, (_, size) in bound_axes(parent).items())
+        key = (id(self), sub.arguments.treedef, tuple(leaves), fixed, sizes)
         arguments = sum(slot is not None for slot in sub.slots)
         name = _name_while_tracing(parent, key)
         if name is not None:
@@ -234,11 +236,15 @@ class custom_jvp(_CustomRule):  # noqa: N801 - a function in all but implementat
         tangents = [values.unknown(h.aval) if isinstance(h, Tracer) else None for h in primals]
         shown = [t if t is not None and is_inexact(t.aval.dtype) else None for t in tangents]
         staged = values.stage(trees.unflatten(_args_tree(sub), primals), trees.unflatten(_args_tree(sub), shown))
-        if staged.out_tree.num_children != 2 or len(staged.results) % 2:
+        children = staged.out_tree.children() if staged.out_tree.type in (tuple, list) else []
+        count = len(sub.staged.results)
+        if len(children) != 2 or children[0] != sub.staged.out_tree:
             raise self._error("has a rule that does not return a pair of results and tangents", fix="return out, out_tangent")
-        half = len(staged.results) // 2
-        outputs = _matching(self, sub.staged, staged, range(half), "result")
-        outputs += _matching(self, sub.staged, staged, range(half, 2 * half), "tangent")
+        moved = _spread(sub.staged.out_tree, children[1], staged.results[count:])
+        if moved is None:
+            raise self._error(f"has a rule whose tangents have structure {children[1]}; the results have {sub.staged.out_tree}")
+        outputs = _matching(self, sub.staged, staged, staged.results[:count], "result")
+        outputs += _matching(self, sub.staged, staged, [Result(constant=0.0) if r is None else r for r in moved], "tangent")
         return {"jvp": _Body.of(staged, outputs)}, {}
 
 
@@ -284,7 +290,7 @@ class custom_vjp(_CustomRule):  # noqa: N801
             raise self._error("has a fwd that does not return its results and residuals", fix="return out, residuals")
         count = children[0].num_leaves
         residuals = [r for r in forward.results[count:] if r.aval is not None]
-        outputs = _matching(self, sub.staged, forward, range(count), "result")
+        outputs = _matching(self, sub.staged, forward, forward.results[:count], "result")
         outputs += [forward.graph.outputs[r.value].atom for r in residuals]
         values = _Inputs(self._bwd, self.kind, call, rule)
         saved = [r.constant if r.aval is None else values.known(r.aval, forward, r.value) for r in forward.results[count:]]
@@ -295,7 +301,7 @@ class custom_vjp(_CustomRule):  # noqa: N801
 
     def _cotangents(self, sub: SubGraph, backward: Staged) -> tuple[tuple[int, ...], list[Atom]]:
         """Which inputs get a cotangent, and its atom, of the input's type."""
-        given = _leaves_with_none(backward)
+        given = _cotangent_results(backward)
         expected = _args_tree(sub).children()
         if len(given) != len(expected):
             names = ", ".join(positional_names(sub.f, len(expected)))
@@ -305,13 +311,11 @@ class custom_vjp(_CustomRule):  # noqa: N801
             )
         per_leaf: list[Any] = []
         for i, (tree, (own, results)) in enumerate(zip(expected, given, strict=True)):
-            if own is None:
-                per_leaf += [None] * tree.num_leaves
-            elif len(results) != tree.num_leaves:
+            spread = _spread(tree, own, results)
+            if spread is None:
                 name = positional_names(sub.f, len(expected))[i]
                 raise self._error(f"has a bwd whose cotangent of argument '{name}' has structure {own}; the argument has {tree}")
-            else:
-                per_leaf += results
+            per_leaf += spread
         positions, atoms = [], []
         for result, slot, label in zip(per_leaf, sub.slots, sub.arguments.labels, strict=True):
             aval = None if slot is None else sub.staged.trace.inputs[slot].var.aval
@@ -355,24 +359,28 @@ def _args_tree(sub: SubGraph) -> Any:
     return sub.arguments.treedef.children()[0]
 
 
-def _leaves_with_none(staged: Staged) -> list[tuple[Any, list[Any]]]:
-    """Per returned cotangent its structure (None where it is None) and the results of its leaves."""
+def _cotangent_results(staged: Staged) -> list[tuple[Any, list[Result]]]:
+    """Per returned cotangent its structure and the results of its leaves."""
     trees_ = staged.out_tree.children() if staged.out_tree.type in (tuple, list) else [staged.out_tree]
     out, start = [], 0
     for tree in trees_:
         results = staged.results[start : start + tree.num_leaves]
-        out.append((None if tree.type is type(None) else tree, results))
+        out.append((tree, results))
         start += tree.num_leaves
     return out
 
 
-def _matching(rule: _CustomRule, primal: Staged, staged: Staged, places: range, what: str) -> list[Atom]:
+def _spread(expected: Any, tree: Any, results: Sequence[Result]) -> list[Result | None] | None:
+    """The results for the leaves of a structure, None where a None stands for some; None if they do not fit."""
+    return leaves_or_none(expected, trees.unflatten(tree, results))
+
+
+def _matching(rule: _CustomRule, primal: Staged, staged: Staged, results: Sequence[Result], what: str) -> list[Atom]:
     """The atoms of some results of a rule, of the types of the primal results that they stand for."""
-    traced = [(r, place) for r, place in zip(primal.results, places, strict=True) if r.aval is not None]
-    return [_typed(rule, staged, staged.results[place], r.aval, what) for r, place in traced]
+    return [_typed(rule, staged, own, r.aval, what) for r, own in zip(primal.results, results, strict=True) if r.aval is not None]
 
 
-def _typed(rule: _CustomRule, staged: Staged, result: Any, aval: AbstractArray, what: str) -> Atom:
+def _typed(rule: _CustomRule, staged: Staged, result: Result, aval: AbstractArray, what: str) -> Atom:
     """A rule's result as an atom of exactly the type wanted: floats are converted, 0-d zeros broadcast, other shapes refused."""
     b = staged.trace.builder
     if result.aval is None:
@@ -381,8 +389,8 @@ def _typed(rule: _CustomRule, staged: Staged, result: Any, aval: AbstractArray, 
     else:
         atom = staged.graph.outputs[result.value].atom
     if atom is None or (atom.aval.shape != aval.shape and atom.aval.shape != ()):
-        shape = "no array" if atom is None else shapes.show(atom.aval.shape)
-        raise rule._error(f"has a rule whose {what} has shape {shape} where {shapes.show(aval.shape)} is needed")
+        is_what = "is no array" if atom is None else f"has shape {shapes.show(atom.aval.shape)}"
+        raise rule._error(f"has a rule whose {what} {is_what} where shape {shapes.show(aval.shape)} is needed")
     if is_complex(atom.aval.dtype) and not is_complex(aval.dtype):
         raise rule._error(f"has a rule whose {what} has dtype {atom.aval.dtype} where {aval.dtype} is needed", fix="take its real part")
     if atom.aval.dtype != aval.dtype:

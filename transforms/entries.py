@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,12 +72,21 @@ class Predicates:
 
     def hold(self, leaves: Sequence[Any], inputs: Sequence[Any]) -> bool:
         """Whether a call with these leaves, and arrays behind the graph's inputs, may use the entry."""
-        return (
-            all(typed_value(leaves[i]) == value for i, value in self.specialized)
-            and all(layout(leaves[i]) == seen for i, seen in self.layouts)
-            and (self.aliases is None or alias_pattern(leaves) == self.aliases)
-            and not self._conflict(inputs)
-        )
+        return next(self.broken(leaves, inputs), None) is None
+
+    def broken(self, leaves: Sequence[Any], inputs: Sequence[Any], labels: Sequence[str] | None = None) -> Iterator[str]:
+        """The conditions that do not hold, in words."""
+        names = labels or range(len(leaves))
+        for i, value in self.specialized:
+            if typed_value(leaves[i]) != value:
+                yield f"argument {names[i]} has the value {leaves[i]!r}, and the function looks at it"
+        for i, seen in self.layouts:
+            if layout(leaves[i]) != seen:
+                yield f"argument {names[i]} has the strides {leaves[i].strides}{'' if leaves[i].flags.writeable else ' and is read-only'}"
+        if self.aliases is not None and alias_pattern(leaves) != self.aliases:
+            yield "other arguments are one and the same array"
+        if self._conflict(inputs):
+            yield "an array that is written is read-only or overlaps another one"
 
     def _conflict(self, inputs: Sequence[Any]) -> bool:
         """Whether something written is read-only or shares memory with something else."""
@@ -110,6 +119,8 @@ class Entry:
       results, out_tree: how the results are built; see :class:`Staged`, whose trace (and with it the arguments that were traced) is let go.
       sources: for each graph input the index of its leaf, or the captured array.
       captured: the captured arrays' input numbers and types.
+      used: when it was last found, as a count of the function's calls.
+      plan: how the runtime calls the executable, where it can (functx.transforms.native_calls).
     """
 
     graph: Graph
@@ -119,6 +130,8 @@ class Entry:
     predicates: Predicates
     sources: list[int | Reference]
     executable: Executable | None = None
+    plan: Any = None
+    used: int = 0
 
     def __post_init__(self) -> None:
         self.captured = [(i, aval) for i, aval in enumerate(self.traced.in_avals) if isinstance(self.sources[i], Reference)]
@@ -136,6 +149,14 @@ class Entry:
             if array is None or array.shape != aval.shape or array.dtype != aval.dtype:
                 return None
         return inputs if self.predicates.hold(leaves, inputs) else None
+
+    def obstacle(self, leaves: Sequence[Any], labels: Sequence[str]) -> str | None:
+        """Why the entry does not hold for a call with these leaves, in words."""
+        inputs = [source() if isinstance(source, Reference) else leaves[source] for source in self.sources]
+        for i, aval in self.captured:
+            if inputs[i] is None or inputs[i].shape != aval.shape or inputs[i].dtype != aval.dtype:
+                return f"an array that the function reads ({aval}) was replaced"
+        return next(self.predicates.broken(leaves, inputs, labels), None)
 
     def run(self, bound: Sequence[Any]) -> Any:
         """Call the compiled code, then write back and build the results. Nothing is written when the code raises."""

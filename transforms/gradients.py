@@ -14,7 +14,7 @@ from functx.errors import NonScalarLossError, StructureError
 from functx.ir import Graph, Literal
 from functx.source import hides_frames
 from functx.trace import type_of_value, where
-from functx.transforms.arguments import argument_number, check_callable, flatten_arguments
+from functx.transforms.arguments import argument_numbers, check_callable, flatten_arguments
 from functx.transforms.boundary import deliver, execute, input_values, translate
 from functx.transforms.differentiation import Differentiated, gradient_tree, joint_graph_of, stage_differentiated, wanted_leaves
 from functx.transforms.staging import Staged
@@ -48,7 +48,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
     @hides_frames
     @functools.wraps(f)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
-        nums = [argument_number(n, args, f, "grad") for n in ((argnums,) if _is_single(argnums) else argnums)]
+        nums = argument_numbers(argnums, args, f, "grad")
         d, joint, env = _joint(f, nums, has_aux, args, kwargs)
         outs = execute(joint, input_values(d.staged, d.parent), d.parent, translate(d.staged.trace.known, env))
         gradients = outs[len(d.staged.graph.outputs) :]
@@ -90,7 +90,7 @@ def joint_graph(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
 
     @functools.wraps(f)
     def joint_graph_f(*args: Any, **kwargs: Any) -> Graph:
-        nums = [argument_number(n, args, f, "grad") for n in ((argnums,) if _is_single(argnums) else argnums)]
+        nums = argument_numbers(argnums, args, f, "grad")
         return _joint(f, nums, has_aux, args, kwargs)[1]
 
     return joint_graph_f

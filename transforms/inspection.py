@@ -47,9 +47,12 @@ class ShapeDtypeStruct:
 
 
 def stage_abstract(
-    f: Callable[..., Any], transform: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    f: Callable[..., Any], transform: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, own: bool = False
 ) -> tuple[Staged, Arguments, list[int | None]]:
-    """Trace ``f`` on types alone: argument leaves may be ShapeDtypeStructs. Returns also the input of each argument leaf."""
+    """Trace ``f`` on types alone: argument leaves may be ShapeDtypeStructs. Returns also the input of each argument leaf.
+
+    ``own``: only the types of arguments count, so that an array given twice, or closed over too, is an input of its own each time.
+    """
     arguments = flatten_arguments(f, args, kwargs)
     parent = current_trace()
     leaves = [v if isinstance(v, ShapeDtypeStruct) else lift_leaves([v], parent)[0] for v in arguments.leaves]
@@ -58,7 +61,7 @@ def stage_abstract(
     def describe(i: int, value: Any) -> Leaf | None:
         if isinstance(value, ShapeDtypeStruct):
             return Leaf(value, arguments.labels[i], AbstractArray(value.shape, value.dtype))
-        return Leaf(value, arguments.labels[i]) if is_traced_leaf(value) else None
+        return Leaf(value, arguments.labels[i], own=own) if is_traced_leaf(value) else None
 
     slots, given = add_leaves(trace, leaves, describe)
     args, kwargs = arguments.rebuild(given)

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from functx import shapes, trees
-from functx.dtypes import INT64, PYTHON_DTYPES, Kind, is_complex, is_inexact
+from functx.dtypes import INT64, Kind, is_complex
 from functx.errors import ComplexDerivativeError, StructureError
 from functx.ir import Atom, Graph, Var
 from functx.primitive import Emitter
 from functx.source import function_source, hides_frames
 from functx.trace import Trace, where
-from functx.transforms.arguments import argument_number, check_callable, flatten_arguments
+from functx.transforms.arguments import argument_numbers, check_callable, flatten_arguments
 from functx.transforms.boundary import deliver, execute, wrap
 from functx.transforms.differentiation import Differentiated, stage_differentiated, wanted_leaves
 from functx.transforms.gradients import grad
 from functx.transforms.interpreter import INTERPRETER
-from functx.transforms.linear_maps import LinearMap, has_tangent, primary_tree, pullback_map, tangent_map
+from functx.transforms.linear_maps import LinearMap, constant_tangent, has_tangent, primary_tree, pullback_map, tangent_map
 from functx.transforms.pullbacks import jvp
 from functx.transforms.staging import Result
 from functx.util import zip_strict
@@ -153,7 +153,7 @@ def _jacobian(
     @hides_frames
     @functools.wraps(f)
     def jacobian_f(*args: Any, **kwargs: Any) -> Any:
-        nums = [argument_number(n, args, f, name) for n in ((argnums,) if single else argnums)]
+        nums = argument_numbers(argnums, args, f, name)
         arguments = flatten_arguments(f, args, kwargs)
         d = stage_differentiated(f, name, arguments, wanted_leaves(arguments, nums))
         out_tree = primary_tree(d.staged, has_aux)
@@ -200,14 +200,10 @@ def _argument_trees(d: Differentiated, nums: Sequence[int], result: Result, bloc
 
 def _constant_derivative(result: Result, aval: Any, parent: Trace | None) -> Any:
     """Zeros for a float that does not depend on anything traced, None for what has no derivative."""
-    value = result.constant
-    if (
-        result.aval is not None
-        or not isinstance(value, (np.ndarray, np.generic, *PYTHON_DTYPES))
-        or not is_inexact(np.asarray(value).dtype)
-    ):
+    tangent = constant_tangent(result.constant)
+    if tangent is None:
         return None
-    shape = (*np.shape(value), *aval.shape)
+    shape = (*np.shape(tangent), *aval.shape)
     zeros = np.zeros(shape, aval.dtype) if parent is None else parent.emit.full(shape, 0, aval.dtype)
     return wrap(zeros, aval.kind if shape == () else Kind.ARRAY, parent)
 
@@ -272,7 +268,7 @@ class _Matrix:
     def _chunk(self, total: Any, traced: bool) -> Any:
         """How many unit vectors at once. By default all inside a trace, whose compiler does not store them."""
         if self.chunk_size is not None:
-            return max(min(self.chunk_size, total), 1)
+            return max(min(int(self.chunk_size), total), 1)
         if traced:
             return total
         results = sum(shapes.size(a.shape) for a in self.linear.graph.out_avals)
@@ -324,7 +320,7 @@ class _Matrix:
 
 def _starts(total: Any, chunk: Any) -> list[int]:
     """Where chunks of one size begin; the last one overlaps the one before rather than being shorter."""
-    if isinstance(total, shapes.Dim):
+    if isinstance(total, shapes.Dim) or total <= chunk:
         return [0]
     return [min(start, total - chunk) for start in range(0, total, chunk)]
 

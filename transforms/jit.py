@@ -6,16 +6,18 @@ Called inside an enclosing trace, a jitted function is staged there as a ``call`
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import threading
 import time
-import types
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from functx import config, trees
+from functx import config, tensors, trees
 from functx.backend import Executable, get_backend
 from functx.capture import Reference, weaken
 from functx.demand import plain_value
@@ -23,10 +25,13 @@ from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.errors import CompilerMissingError, PerformanceWarning, StaticArgumentError
 from functx.ir import Graph
 from functx.ops.higher_order import call
+from functx.runtime import native
 from functx.source import function_source, hides_frames, warn
 from functx.trace import Trace, Tracer, current_trace, where
 from functx.transforms.arguments import check_callable, flatten_arguments, is_traced_leaf, positional_names, refuse_unknown, with_fixed
 from functx.transforms.entries import Entry, Key, leaf_key, make_entry, typed_value
+from functx.transforms.misses import reason_for, record
+from functx.transforms.native_calls import install, make_plan
 from functx.transforms.pipeline import optimize
 from functx.transforms.staging import Leaf, add_leaves, stage
 from functx.transforms.subgraphs import bind_subgraph, stage_subgraph
@@ -86,31 +91,47 @@ class _Call:
 
 
 class JittedFunction:
-    """What :func:`jit` returns: callable like the function, with ``ir``, ``code``, ``cache_info`` and ``clear_cache``."""
+    """The Python half of what :func:`jit` returns: everything but calls that the runtime has seen before.
+
+    ``function`` is what users hold, a :class:`functx.runtime.native.CompiledFunction`. It finds ``ir``, ``code``, ``cache_info`` and
+    ``clear_cache`` here, and calls :meth:`call` where it has no plan.
+    """
 
     def __init__(self, f: Callable[..., Any], options: JitOptions):
-        functools.update_wrapper(self, check_callable(f, "jit"))
-        self._f, self._options = f, options
+        self._f, self._options = check_callable(f, "jit"), options
         self._static_positions = _static_positions(f, options)
+        self.function = native.CompiledFunction(self.call, self._static_positions, frozenset(options.static_argnames))
+        functools.update_wrapper(self.function, f)
         self._lock = threading.Lock()
         self._specializations: dict[str, int] = {}
         self.clear_cache()
+        _all.add(self)
 
     @hides_frames
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """A call for which the runtime has no plan."""
         if config.current().disable_jit:
             return self._f(*args, **kwargs)
+        if tensors.any_in(trees.leaves((args, kwargs))):
+            (args, kwargs), given = tensors.as_arrays((args, kwargs))
+            return tensors.as_tensors(self.function(*args, **kwargs), given)
         taken = self._take(args, kwargs)
         if current_trace() is not None:
             return self._call_traced(taken)
-        entry, bound = self._entry(taken)
+        entry, bound, structure, leaves = self._entry(taken)
+        if entry.plan is None:
+            entry.plan = make_plan(entry, leaves)
+        if entry.plan is not None:
+            install(self.function, args, kwargs, structure, entry.plan)
         return entry.run(bound)
 
     def __reduce__(self) -> Any:
-        return JittedFunction, (self._f, self._options)
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
+        """By name where that leads to the jitted function (as after decoration), else as function and options."""
+        name = getattr(self._f, "__qualname__", "")
+        found: Any = sys.modules.get(getattr(self._f, "__module__", None) or "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self.function else (_make, (self._f, self._options))
 
     def __repr__(self) -> str:
         return f"<functx.jit of {function_source(self._f)}>"
@@ -127,13 +148,17 @@ class JittedFunction:
         """Counters of hits, traces and compilations."""
         with self._lock:
             entries = sum(e.executable is not None for es in self._entries.values() for e in es)
-            return CacheInfo(**{**self._counts, "entries": entries})
+            hits = self._counts["hits"] + self.function._native_hits
+            return CacheInfo(**{**self._counts, "hits": hits, "entries": entries})
 
     def clear_cache(self) -> None:
         """Forget all entries and reset the counters."""
         with self._lock:
             self._entries: dict[Key, list[Entry]] = {}
+            self._calls = 0
             self._counts = dict.fromkeys(CacheInfo.__dataclass_fields__, 0)
+        self.function._forget(None)
+        self.function._native_hits = 0
 
     # --- static arguments ---------------------------------------------------------------------------------------------------------------
 
@@ -153,32 +178,52 @@ class JittedFunction:
 
     # --- concrete calls -----------------------------------------------------------------------------------------------------------------
 
-    def _entry(self, taken: _Call, compile: bool = True) -> tuple[Entry, list[Any]]:
-        """The entry for a call, traced and compiled if there is none yet."""
+    def _entry(self, taken: _Call, compile: bool = True) -> tuple[Entry, list[Any], Any, list[Any]]:
+        """The entry for a call, traced and compiled if there is none yet; its inputs; structure and leaves of the arguments."""
         leaves, structure = trees.flatten((taken.args, taken.kwargs))
         c = config.current()
         options = (self._options.backend, c.backend, c.cxx, c.parallel_threshold)
         key = Key(structure, tuple(leaf_key(v) for v in leaves), taken.static, options)
         entry, bound = _first_match(self._entries.get(key, ()), leaves)
         if entry is None:
-            traced = self._trace(taken, leaves)
+            traced = self._trace(taken, leaves, key)
             with self._lock:  # another thread may have been faster: the first entry wins
                 entries = self._entries.setdefault(key, [])
                 entry, bound = _first_match(entries, leaves)
                 if entry is None:
                     entry, bound = traced, traced.bind(leaves)
                     entries[:] = [traced, *(e for e in entries if not e.is_stale)]
+                    self._evict(c.max_entries, spare=entry)
         elif entry.executable is not None:
             with self._lock:
                 self._counts["hits"] += 1
+        self._calls += 1
+        entry.used = self._calls
         if compile and entry.executable is None:
             entry.executable = self._compile(entry.graph)
-        return entry, bound
+        return entry, bound, structure, leaves
 
-    def _trace(self, taken: _Call, leaves: Sequence[Any]) -> Entry:
+    def _evict(self, limit: int, spare: Entry) -> None:
+        """Drop the entries that were used least recently, down to the limit. Those that the runtime runs are used without our knowing."""
+        every = [(key, entry) for key, group in self._entries.items() for entry in group if entry is not spare]
+        if len(every) < limit:
+            return
+        ranks = {id(plan): -k for k, plan in reversed(list(enumerate(self.function._plans())))}
+        every.sort(key=lambda item: (ranks.get(id(item[1].plan), -len(ranks)), item[1].used))
+        for key, entry in every[: len(every) + 1 - limit]:
+            self._entries[key].remove(entry)
+            if not self._entries[key]:
+                del self._entries[key]
+            if entry.plan is not None:
+                self.function._forget(entry.plan)
+
+    def _trace(self, taken: _Call, leaves: Sequence[Any], key: Key) -> Entry:
         start = time.perf_counter()
         f = taken.function()
         arguments = flatten_arguments(f, taken.args, taken.kwargs)
+        with self._lock:
+            reason, traces = reason_for(key, leaves, arguments.labels, self._entries), self._counts["traces"] + 1
+        record(function_source(self._f), reason, traces)
         trace = Trace(function_source(self._f), "jit", opaque=True)
         specialized: dict[int, Any] = {}
 
@@ -236,6 +281,18 @@ class JittedFunction:
         sub = stage_subgraph(taken.function(), "jit", taken.args, taken.kwargs, parent, opaque=True)
         params = {"graph": sub.staged.graph, "name": getattr(self._f, "__name__", "f")}
         return bind_subgraph(sub.staged, parent, call, params if self._options.inline else {**params, "inline": False})
+
+
+_all: weakref.WeakSet[JittedFunction] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """Another thread of the parent may have held a lock; it is not here to release it."""
+    for jitted in _all:
+        jitted._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _first_match(entries: Sequence[Entry], leaves: Sequence[Any]) -> tuple[Entry | None, Any]:
@@ -332,4 +389,9 @@ def jit(
         backend,
         inline,
     )
-    return (lambda g: JittedFunction(g, options)) if f is None else JittedFunction(f, options)
+    return (lambda g: _make(g, options)) if f is None else _make(f, options)
+
+
+def _make(f: Callable[..., Any], options: JitOptions) -> Any:
+    """The compiled function; pickling goes through here too."""
+    return JittedFunction(f, options).function

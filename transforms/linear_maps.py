@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import is_inexact
+from functx.dtypes import PYTHON_DTYPES, is_complex, is_inexact
 from functx.errors import LeakedTracerError, StructureError
 from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Output, OutRole, Var, read
 from functx.ops import higher_order
@@ -87,6 +87,13 @@ def has_tangent(result: Result) -> bool:
     return result.aval is not None and is_inexact(result.aval.dtype)
 
 
+def constant_tangent(value: Any) -> Any:
+    """The tangent of a result that is no traced value: zero for floats, None for all else."""
+    if not isinstance(value, (np.ndarray, np.generic, *PYTHON_DTYPES)) or not is_inexact(np.asarray(value).dtype):
+        return None
+    return np.zeros(value.shape, value.dtype) if isinstance(value, np.ndarray) else type(value)(0)
+
+
 def pullback_map(d: Differentiated, targets: Sequence[Result]) -> tuple[LinearMap, list[Any]]:
     """The map from cotangents of those targets that have one to those of the active inputs; and the staged graph's outputs."""
     cts = [(r.value, Var(AbstractArray(r.aval.shape, r.aval.dtype))) for r in targets if has_tangent(r)]
@@ -144,10 +151,13 @@ def emit_linearized(b: Emitter, graph: Graph, env: dict[Var, Atom], tangents: di
 
 
 def fitting(value: Any, var: Var, what: str) -> Any:
-    """A cotangent or tangent of exactly the type it belongs to; Python scalars take its dtype."""
+    """A cotangent or tangent of exactly the type it belongs to; Python scalars take its dtype, None is zero."""
     aval = var.aval
+    if value is None:
+        return np.zeros(aval.shape, aval.dtype)
     own = type_of(value)
-    if own.shape != aval.shape or (own.dtype != aval.dtype and not own.weak):
+    takes_dtype = own.weak and (is_complex(aval.dtype) or not is_complex(own.dtype))
+    if own.shape != aval.shape or (own.dtype != aval.dtype and not takes_dtype):
         raise StructureError(
             f"a {what} of type {own} does not fit a value of type {aval.with_kind(own.kind)}",
             where=where(),

@@ -19,7 +19,7 @@ from functx.transforms.differentiation import has_derivative, stage_differentiat
 from functx.transforms.inline import inline_calls
 from functx.transforms.inspection import stage_abstract
 from functx.transforms.interpreter import INTERPRETER
-from functx.transforms.linear_maps import LinearMap, fitting, has_tangent, primary_tree, tangent_map
+from functx.transforms.linear_maps import LinearMap, constant_tangent, fitting, has_tangent, primary_tree, tangent_map
 from functx.transforms.pullbacks import cotangent_leaves, direction_leaves
 from functx.transforms.reverse import pullback
 from functx.transforms.split import split_joint
@@ -70,17 +70,13 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
             what = f"a tangent was given for {arguments.labels[refused]}, which is no float"
             raise StructureError(what, where=where(), fix="give None for it")
         given = dict(zip_strict(order, [directions[i] for i in sorted(wanted)]))
-        values = [_fitting_or_zero(given[slot], var) for slot, var in zip_strict(sorted(given), linear.arguments)]
+        values = [fitting(given[slot], var, "tangent") for slot, var in zip_strict(sorted(given), linear.arguments)]
         done, trace = linear.apply(values)
         moved = iter(done)
-        leaves = [wrap(next(moved), r.aval.kind, trace) if has_tangent(r) else None for r in targets]
+        leaves = [wrap(next(moved), r.aval.kind, trace) if has_tangent(r) else constant_tangent(r.constant) for r in targets]
         return trees.unflatten(out_tree, leaves)
 
     return (result[0], f_jvp, result[1]) if has_aux else (result, f_jvp)
-
-
-def _fitting_or_zero(tangent: Any, var: Var) -> Any:
-    return np.zeros(var.aval.shape, var.aval.dtype) if tangent is None else fitting(tangent, var, "tangent")
 
 
 @hides_frames
@@ -106,7 +102,7 @@ def linear_transpose(f: Callable[..., Any], *examples: Any) -> Callable[..., Any
     (array([-1., -9., 10.]),)
     """
     parent = current_trace()
-    staged, arguments, slots = stage_abstract(f, "linear_transpose", examples, {})
+    staged, arguments, slots = stage_abstract(f, "linear_transpose", examples, {}, own=True)
     given = {slot: i for i, slot in enumerate(slots) if slot is not None}
     for slot, i in given.items():
         if not is_inexact(staged.trace.inputs[slot].var.aval.dtype):

@@ -10,12 +10,12 @@ from functx.errors import StructureError
 from functx.ir import Input, InRole, Output, OutRole, Var
 from functx.source import hides_frames
 from functx.trace import where
-from functx.transforms.arguments import flatten_arguments
+from functx.transforms.arguments import flatten_arguments, leaves_or_none
 from functx.transforms.boundary import deliver, execute, input_values, translate, wrap
 from functx.transforms.differentiation import counts_as_float, gradient_tree, has_derivative, stage_differentiated
 from functx.transforms.forward import emit_jvp
 from functx.transforms.interpreter import INTERPRETER
-from functx.transforms.linear_maps import fitting, has_tangent, primary_tree, pullback_map, values_in
+from functx.transforms.linear_maps import constant_tangent, fitting, has_tangent, primary_tree, pullback_map, values_in
 from functx.util import zip_strict
 
 
@@ -29,8 +29,9 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
       has_aux: f returns a pair, whose second part is handed through.
 
     Returns:
-      ``(out, pull)`` (with ``has_aux``: ``(out, pull, aux)``). ``pull(ct)`` takes cotangents in the structure of ``out`` and returns a
-      tuple of cotangents, one per primal. It may be called any number of times and never writes to an argument.
+      ``(out, pull)`` (with ``has_aux``: ``(out, pull, aux)``). ``pull(ct)`` takes cotangents in the structure of ``out`` (None for zero,
+      and for integers) and returns a tuple of cotangents, one per primal. It may be called any number of times and never writes to an
+      argument.
 
     Raises:
       StructureError: a cotangent that does not fit the results.
@@ -59,10 +60,10 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def cotangent_leaves(ct: Any, out_tree: Any) -> list[Any]:
-    """The leaves of a cotangent that must have the structure of the results."""
-    leaves, tree = trees.flatten(ct)
-    if tree != out_tree:
-        raise StructureError(f"the cotangent has structure {tree}, the results have {out_tree}", where=where())
+    """The leaves of a cotangent that must have the structure of the results; None is zero."""
+    leaves = leaves_or_none(out_tree, ct)
+    if leaves is None:
+        raise StructureError(f"the cotangent has structure {trees.structure(ct)}, the results have {out_tree}", where=where())
     return leaves
 
 
@@ -99,7 +100,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     values = [*input_values(d.staged, parent), *values_in(parent, [moving[i] for i in sorted(moving)])]
     out = execute(joint, values, parent, translate(d.staged.trace.known, env))
     rest = iter(out[len(outputs) :])
-    leaves = [None if r is None else wrap(next(rest), r.kind, parent) for r in results]
+    leaves = [
+        constant_tangent(r.constant) if t is None else wrap(next(rest), t.kind, parent) for r, t in zip_strict(d.staged.results, results)
+    ]
     return deliver(d.staged, out, parent), trees.unflatten(d.staged.out_tree, leaves)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from functx.ops.higher_order import checkpoint as checkpoint_primitive
 from functx.trace import current_trace
+from functx.transforms.arguments import check_callable
 from functx.transforms.subgraphs import bind_subgraph, stage_subgraph
 
 
@@ -19,6 +20,8 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> fx.grad(lambda x: fx.checkpoint(lambda v: v * v * v)(x))(2.0)
     12.0
     """
+
+    check_callable(f, "checkpoint")
 
     @functools.wraps(f)
     def checkpoint_f(*args: Any, **kwargs: Any) -> Any:

@@ -37,6 +37,8 @@ def pullback(b: Emitter, graph: Graph, atoms: Sequence[Atom], active: Sequence[b
         flags = [a in alive for a in eqn.inputs]
         reached = [v for v in eqn.outputs if is_inexact(v.aval.dtype)] if any(flags) and eqn.primitive.differentiable else []
         if not reached:
+            if linear and any(flags):
+                raise _not_linear(eqn)
             b.append(eqn, env, keep_marks=False)
             continue
         alive.update(reached)
@@ -148,8 +150,12 @@ def _check_linear(eqn: Eqn, flags: Sequence[bool]) -> None:
     primitive = eqn.primitive
     linear = all(primitive.is_linear_in(i) for i, flag in enumerate(flags) if flag)
     if not linear or (primitive.bilinear and sum(flags) > 1):
-        raise NonLinearError(
-            f"a function that must be linear is not: it applies '{primitive.name}' to a value that depends on its linear arguments",
-            where=eqn.source.describe() if eqn.source else None,
-            why="only linear functions can be transposed; the backward rule of a custom_vjp must be linear in its cotangents",
-        )
+        raise _not_linear(eqn)
+
+
+def _not_linear(eqn: Eqn) -> NonLinearError:
+    return NonLinearError(
+        f"a function that must be linear is not: it applies '{eqn.primitive.name}' to a value that depends on its linear arguments",
+        where=eqn.source.describe() if eqn.source else None,
+        why="only linear functions can be transposed; the backward rule of a custom_vjp must be linear in its cotangents",
+    )

@@ -13,7 +13,7 @@ import optree
 from functx import mutation, shapes, trees
 from functx.dtypes import INT64, Kind
 from functx.errors import AxesError, OverlapError
-from functx.ir import AbstractArray, InRole, Output, OutRole
+from functx.ir import AbstractArray, Atom, Graph, InRole, Output, OutRole
 from functx.source import function_source, hides_frames
 from functx.trace import Trace, Tracer, current_trace, dataless, where
 from functx.transforms.arguments import Arguments, check_callable, flatten_arguments, is_traced_leaf
@@ -141,7 +141,7 @@ def spread_prefix(prefix: Any, tree: Any, what: str) -> list[Any]:
     for axis in kept:
         if axis is not None and (isinstance(axis, bool) or not isinstance(axis, (int, np.integer))):
             raise AxesError(f"{what}: {axis!r} is neither an int nor None", where=where())
-    return kept
+    return [None if axis is None else int(axis) for axis in kept]
 
 
 def _batch_size(
@@ -252,9 +252,12 @@ def _run(staged: Staged, lanes: Sequence[int | None], size: Any, out_axes: Any, 
     for slot, value in zip_strict(outputs, done):
         if slot.role is OutRole.WRITE:
             _write_back(staged.trace.inputs[slot.target], value, lanes[slot.target], parent)
-    leaves = []
+    leaves, taken = [], set()
     for result, axis in zip_strict(staged.results, result_axes):
         value = result.constant if result.aval is None else done[result.value]
+        if parent is None and result.aval is not None and result.value in taken:
+            value = value.copy()  # stacking results makes an array for each
+        taken.add(result.value)
         if axis is None:
             leaves.append(value if result.aval is None else wrap(value, result.aval.kind, parent))
             continue
@@ -311,9 +314,16 @@ def _check_write(staged: Staged, slot: Output, is_batched: bool, lanes: Sequence
         label = staged.trace.inputs[slot.target].label or "an array of the enclosing function"
         raise OverlapError(
             f"vmap of {staged.trace.name}: examples write different values into {label}, which they all share",
+            where=_made_at(staged.graph, slot.atom),
             why="a Python loop would keep the last example's values only",
             fix="map it (an int in in_axes), or make the array inside the function with fnp.zeros",
         )
+
+
+def _made_at(graph: Graph, atom: Atom) -> str | None:
+    """The line that computed an atom."""
+    source = next((e.source for e in graph.eqns if atom in e.outputs), None)
+    return source.describe() if source else None
 
 
 def _front(value: Any, axis: int | None, parent: Trace | None) -> Any:

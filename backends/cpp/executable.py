@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functx.backend import write_map
+from functx.backend import NativeCode, write_map
 from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError
 from functx.interpret import eval_eqn
 from functx.ir import AbstractArray, Graph, Literal, Var
@@ -48,6 +48,7 @@ class CppExecutable:
         self.out_avals, self.writes = graph.out_avals, write_map(graph)
         self._outs = [(aval.shape, aval.dtype) for aval in self.out_avals]
         self._callback = self._call_back if interface.calls else None
+        self.native = NativeCode(library, self.workspace_bytes, self._passed, self._callback, self._error)
 
     @cached_property
     def source(self) -> str:

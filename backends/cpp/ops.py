@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from functx import dtypes
+from functx.backends.cpp.numbers import COMPLEX_FUNCTIONS
 from functx.backends.cpp.types import ctype, is_half, kind, literal, suffix, widened
 from functx.backends.loops.describe import RUNNING, SCATTER
 from functx.backends.loops.nodes import Apply
@@ -23,7 +24,7 @@ MATH = (
     *("asinh", "acosh", "atanh", "cbrt", "pow", "atan2", "hypot", "erf", "erfc", "lgamma", "erf_inv"),
 )
 # Those of them that complex numbers have too.
-COMPLEX_MATH = {*MATH[:19], "pow"}
+COMPLEX_MATH = {name for name in MATH if f"complex_{name}" in COMPLEX_FUNCTIONS}
 
 _FLOATS, _INTS, _ALL = "f", "iu", "biufc"
 Expression = Callable[[Apply, Sequence[str]], str]

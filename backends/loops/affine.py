@@ -180,12 +180,12 @@ def divmod_affine(x: Affine, by: int, bounds: tuple[int, int] | None = None) -> 
         q = bounds[0] // by
         return Affine(q), x - q * by
     whole, rest = {}, {}
-    for symbol, c in x.terms:
+    for symbol, c in x.terms:  # what is left to divide must not be negative: C++ rounds towards zero
         q, r = divmod(c, by)
-        if r == 0:
+        if q:
             whole[symbol] = q
-        else:
-            rest[symbol] = c
+        if r:
+            rest[symbol] = r
     quotient, remainder = Affine(x.const // by, whole), Affine(x.const % by, rest)
     lo, hi = remainder.bounds()
     if lo // by == hi // by:

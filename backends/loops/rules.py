@@ -12,8 +12,9 @@ import numpy as np
 from functx.backends.loops.affine import ZERO, Affine, Dynamic, divmod_affine, reindex, var
 from functx.backends.loops.nodes import Constant, Node, Position
 from functx.backends.loops.scope import Index, Rule, Scope
-from functx.dtypes import BOOL, FLOAT32, INT64, is_complex, is_inexact
+from functx.dtypes import BOOL, FLOAT32, INT64, is_inexact
 from functx.ir import Atom, Eqn, Literal, Var
+from functx.ops.elementwise import convert
 from functx.util import zip_strict
 
 
@@ -38,8 +39,7 @@ def converted(scope: Scope, node: Node, dtype: np.dtype) -> Node:
         return node
     if isinstance(node, Constant):
         with np.errstate(all="ignore"):
-            value = node.value.real if is_complex(node.dtype) and not is_complex(dtype) and dtype != BOOL else node.value
-            return scope.constant(np.asarray(value).astype(dtype)[()])
+            return scope.constant(convert.impl(node.value, dtype=dtype, checked=False)[()])
     return scope.apply("convert", (node,), dtype)
 
 

@@ -66,7 +66,7 @@ def angle(z: Any, deg: bool = False) -> Any:
 
 def isreal(x: Any) -> Any:
     """np.isreal, place by place."""
-    return np.equal(imag(x), 0)
+    return imag(x) == 0
 
 
 def iscomplex(x: Any) -> Any:

@@ -43,7 +43,7 @@ def einsum(
     if out is not None:
         return ufuncs.store(np.add, [loop, loop], loop, atom, out, casting)
     shape = atom.aval.shape
-    return current_trace().tracer(atom, Kind.ARRAY if shape else Kind.SCALAR, manipulation.layout(order, shape, loop))
+    return current_trace().tracer(atom, promote.result_kind(shape), manipulation.layout(order, shape, loop))
 
 
 def _subscripts(operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
@@ -51,7 +51,10 @@ def _subscripts(operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), operands[1:]
     letters = string.ascii_uppercase + string.ascii_lowercase
-    text = lambda labels: "".join("..." if i is Ellipsis else letters[i] for i in labels)  # noqa: E731
+
+    def text(labels: Any) -> str:
+        return "".join("..." if i is Ellipsis else letters[i] for i in labels)
+
     count = len(operands) // 2
     terms = ",".join(text(labels) for labels in operands[1 : 2 * count : 2])
     return terms + (f"->{text(operands[-1])}" if len(operands) % 2 else ""), operands[: 2 * count : 2]
@@ -167,7 +170,10 @@ def _steps(terms: Sequence[Labels], output: Labels, sizes: dict[Label, Any], pat
     import opt_einsum  # only where there is a choice
 
     names = {label: opt_einsum.get_symbol(i) for i, label in enumerate(sizes)}
-    text = lambda labels: "".join(names[label] for label in labels)  # noqa: E731
+
+    def text(labels: Labels) -> str:
+        return "".join(names[label] for label in labels)
+
     hints = [shapes.hints(sizes[label] for label in labels) for labels in terms]
     equation = f"{','.join(map(text, terms))}->{text(output)}"
     return opt_einsum.contract_path(equation, *hints, shapes=True, optimize=path)[0]

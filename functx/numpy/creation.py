@@ -12,6 +12,7 @@ from functx import dtypes, shapes
 from functx.dtypes import Kind
 from functx.numpy import promote
 from functx.numpy.diagonals import triangle
+from functx.numpy.indexing import assigned
 from functx.numpy.manipulation import copy as copy_array
 from functx.numpy.manipulation import expand_dims, known, layout, moveaxis
 from functx.trace import Trace, Tracer, current_trace
@@ -34,8 +35,7 @@ def _constructor(build: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _shape(shape: Any) -> shapes.Shape:
-    dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    out = tuple(d if isinstance(d, shapes.Dim) else operator.index(d) for d in dims)
+    out = tuple(d if isinstance(d, shapes.Dim) else operator.index(d) for d in shapes.as_sequence(shape))
     if any(isinstance(d, int) and d < 0 for d in out):
         raise ValueError("negative dimensions are not allowed")
     return out
@@ -66,8 +66,7 @@ def full(trace: Trace, shape: Any, fill_value: Any, dtype: Any = None, order: st
     dims = _shape(shape)
     (value,) = promote.handles_in(trace, [fill_value])
     target = np.dtype(dtype) if dtype else value.aval.dtype
-    atom = promote.broadcast(trace.emit, promote.convert(trace.emit, value, target), dims)
-    return trace.tracer(atom, Kind.ARRAY, layout(order, dims, target))
+    return trace.tracer(assigned(value, dims, target), Kind.ARRAY, layout(order, dims, target))
 
 
 def _like(name: str, value: Any) -> Callable[..., Any]:
@@ -84,10 +83,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
     b = current_trace().emit
     target = np.dtype(dtype) if dtype else h.aval.dtype
     dims = h.aval.shape if shape is None else _shape(shape)
-    if isinstance(fill_value, (bool, int)):
-        atom = b.full(dims, fill_value, target)
-    else:
-        atom = promote.broadcast(b, promote.convert(b, value, target), dims)
+    atom = b.full(dims, fill_value, target) if isinstance(fill_value, (bool, int)) else assigned(value, dims, target)
     keeps_order = shape is None or (len(dims) == h.aval.ndim and order != "K")
     return current_trace().tracer(atom, Kind.ARRAY, layout(order, dims, target, h if keeps_order else None))
 
@@ -149,16 +145,12 @@ def _symbolic_arange(start: Any, stop: Any = None, step: Any = 1, *, dtype: Any 
 # --- ranges -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _is_traced(*values: Any) -> bool:
-    return any(isinstance(v, Tracer) or promote.contains_tracer(v) for v in values)
-
-
 @_constructor
 def linspace(
     trace: Trace, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
 ) -> Any:
     """start + i * step, as NumPy computes it, the end point put in exactly; start and stop may be arrays."""
-    if not _is_traced(start, stop):
+    if not promote.is_traced(start, stop):
         plain = np.linspace(start, stop, num, endpoint, retstep, dtype, axis)
         values = trace.tracer(trace.builder.const(plain[0] if retstep else plain))
         return (values, plain[1]) if retstep else values
@@ -186,7 +178,7 @@ def logspace(
     trace: Trace, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
 ) -> Tracer:
     """base ** linspace(start, stop)."""
-    if not _is_traced(start, stop, base):
+    if not promote.is_traced(start, stop, base):
         return trace.tracer(trace.builder.const(np.logspace(start, stop, num, endpoint, base, dtype, axis)))
     start, stop, base = np.broadcast_arrays(*promote.handles_in(trace, [start, stop, base])) if np.ndim(base) else (start, stop, base)
     y = linspace(start, stop, num, endpoint, axis=axis)
@@ -197,7 +189,7 @@ def logspace(
 @_constructor
 def geomspace(trace: Trace, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tracer:
     """A geometric progression, the end points put in exactly."""
-    if not _is_traced(start, stop):
+    if not promote.is_traced(start, stop):
         return trace.tracer(trace.builder.const(np.geomspace(start, stop, num, endpoint, dtype, axis)))
     first, last = promote.handles_in(trace, [start, stop])
     natural = np.result_type(first.aval.dtype, last.aval.dtype, float(num), np.zeros((), dtype))

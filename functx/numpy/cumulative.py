@@ -9,43 +9,21 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import BOOL, Kind, is_inexact
+from functx.dtypes import BOOL, Kind
 from functx.errors import UnsupportedError
 from functx.ir import Atom
 from functx.numpy import manipulation, promote, reductions, ufuncs
-from functx.numpy.reductions import call, known_length, part, single_out
-from functx.primitive import Emitter
+from functx.numpy.nanfunctions import has_nan
+from functx.numpy.reductions import call, ignoring_nan, known_length, one, part, single_out
 from functx.trace import Tracer, current_trace, where
 
 # --- one ufunc along an axis --------------------------------------------------------------------------------------------------------------
 
 
-def _one(primitive: str, of_bools: str = "") -> Callable[..., Atom]:
-    """An accumulation that is one primitive, another one for bools."""
-
-    def rule(b: Emitter, x: Atom, axis: int) -> Atom:
-        return getattr(b, of_bools or primitive if x.aval.dtype == BOOL else primitive)(x, axis=axis, reverse=False)
-
-    return rule
-
-
-def _ignoring_nan(primitive: str, worst: float) -> Callable[..., Atom]:
-    """The running extremum of what is a number; NaN where nothing was so far."""
-
-    def rule(b: Emitter, x: Atom, axis: int) -> Atom:
-        if not is_inexact(x.aval.dtype):
-            return getattr(b, primitive)(x, axis=axis, reverse=False)
-        missing, fill = b.ne(x, x), complex(worst, worst) if x.aval.dtype.kind == "c" else worst
-        found = getattr(b, primitive)(b.select(missing, b.full_like(x, fill), x), axis=axis, reverse=False)
-        return b.select(b.cummin(missing, axis=axis, reverse=False), b.full_like(x, np.nan), found)
-
-    return rule
-
-
 _SCANS: dict[np.ufunc, Callable[..., Atom]] = {
-    np.add: _one("cumsum", "cummax"), np.multiply: _one("cumprod", "cummin"), np.maximum: _one("cummax"), np.minimum: _one("cummin"),
-    np.logical_and: _one("cummin"), np.logical_or: _one("cummax"), np.logaddexp: _one("cumlogsumexp"),
-    np.fmax: _ignoring_nan("cummax", -np.inf), np.fmin: _ignoring_nan("cummin", np.inf),
+    np.add: one("cumsum", "cummax"), np.multiply: one("cumprod", "cummin"), np.maximum: one("cummax"), np.minimum: one("cummin"),
+    np.logical_and: one("cummin"), np.logical_or: one("cummax"), np.logaddexp: one("cumlogsumexp"),
+    np.fmax: ignoring_nan("cummax", "cummin", -np.inf), np.fmin: ignoring_nan("cummin", "cummin", np.inf),
 }  # fmt: skip
 
 
@@ -62,7 +40,10 @@ def accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, ou
     b, loop = trace.emit, reductions.loop_dtype(ufunc, h, dtype, out)
     x = reductions.truth(h) if loop == BOOL else promote.convert(b, h, loop)
     rule = _SCANS.get(ufunc)
-    atom = rule(b, x, axis) if rule else _by_doubling(ufunc, x, axis) if reductions.is_reorderable(ufunc) else _from_left(ufunc, x, axis)
+    if rule is not None:
+        atom = rule(b, x, axis=axis, reverse=False)
+    else:
+        atom = (_by_doubling if reductions.is_reorderable(ufunc) else _from_left)(ufunc, x, axis)
     if out is not None:
         return reductions.store_exactly(atom, out)
     return trace.tracer(atom, Kind.ARRAY, promote.k_order([h], h.aval.shape, loop))
@@ -93,10 +74,7 @@ def _from_left(ufunc: np.ufunc, x: Atom, axis: int) -> Atom:
 
 def _cumulated(ufunc: np.ufunc, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
     (h,) = promote.handles([a])
-    if axis is None or h.aval.ndim == 0:
-        axis = shapes.canonical_axis(axis or 0, 1)
-        h = manipulation.reshape(h, -1)
-    return accumulate(ufunc, h, axis, dtype, out)
+    return accumulate(ufunc, *manipulation.along(h, axis), dtype, out)
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
@@ -111,7 +89,7 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None)
 
 def _without_nan(a: Any, value: float) -> Any:
     (h,) = promote.handles([a])
-    return np.where(np.isnan(h), h.aval.dtype.type(value), h) if h.aval.dtype.kind in "fc" else h
+    return np.where(np.isnan(h), h.aval.dtype.type(value), h) if has_nan(h.aval.dtype) else h
 
 
 def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:

@@ -355,6 +355,11 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
     """``target[key] = value``, cast as NumPy casts (without regard to safety), the last write winning where an index repeats."""
     (h,) = promote.handles([target])
     check_writeable(h)
+    whole_mask = not isinstance(key, tuple) and _mask_rank(key) == h.aval.ndim
+    if whole_mask and not isinstance(value, masked.Masked) and np.ndim(value) > 1:
+        raise TypeError(
+            f"NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has {np.ndim(value)} dimensions"
+        )
     if (mask := unknown_mask(key)) is not None:
         _set_where(h, mask, value)
         return

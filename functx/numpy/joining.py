@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from functx import shapes
 from functx.dtypes import Kind
-from functx.numpy import indexing, promote
+from functx.numpy import indexing, promote, reductions, selection
 from functx.numpy.manipulation import (
     atleast_1d,
     atleast_2d,
     atleast_3d,
-    copy,
     expand_dims,
     known,
     layout,
     moveaxis,
+    on_axis,
     ravel,
     reshape,
     swapaxes,
 )
-from functx.numpy.positions import nonzero
+from functx.numpy.manipulation import copy as copy_array
+from functx.numpy.positions import coordinates, nonzero, strides_of
 from functx.numpy.ufuncs import store
 from functx.trace import Tracer, current_trace
 
@@ -98,7 +99,7 @@ def block(arrays: Any) -> Tracer:
         (h,) = promote.handles([part])
         return expand_dims(h, tuple(range(rank - h.aval.ndim)))
 
-    return join(arrays, 0) if depth else copy(join(arrays, 0))
+    return join(arrays, 0) if depth else copy_array(join(arrays, 0))
 
 
 def _block_depth(part: Any) -> int:
@@ -129,7 +130,7 @@ _KNOWN_PLACES = "pass plain whole numbers; with x.at[...] or np.where the size d
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Tracer:
     """np.delete: a copy without the elements at known places."""
     (h,) = promote.handles([arr])
-    h, axis = (ravel(h), 0) if axis is None else (h, shapes.canonical_axis(axis, h.aval.ndim))
+    h, axis = on_axis(h, axis)
     places = known(obj, "np.delete: what to delete", _KNOWN_PLACES)
     out = indexing.pick(h, np.delete(np.arange(h.aval.shape[axis]), places), axis)
     return current_trace().tracer(out.atom, Kind.ARRAY, layout("A", out.aval.shape, out.aval.dtype, h))
@@ -138,9 +139,10 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tracer:
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tracer:
     """np.insert: a copy with values put before known places."""
     h, new = promote.handles([arr, values])
-    h, axis = (ravel(h), 0) if axis is None else (h, shapes.canonical_axis(axis, h.aval.ndim))
+    h, axis = on_axis(h, axis)
     places = known(obj, "np.insert: where to insert", _KNOWN_PLACES)
     single = not isinstance(places, slice) and np.ndim(places) == 0
+    new = current_trace().tracer(promote.convert(current_trace().emit, new, h.aval.dtype))
     new = reshape(new, (1,) * (h.aval.ndim - new.aval.ndim) + new.aval.shape)
     new = moveaxis(new, 0, axis) if single else new
     # NumPy itself says which elements come from where: those of the array are numbered from 0, the inserted ones from -1 down.
@@ -229,11 +231,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         out = [swapaxes(h, 0, 1) for h in out]
     if not sparse:
         out = list(np.broadcast_arrays(*out))
-    return tuple(_copied(h) if copy else h for h in out)
-
-
-def _copied(h: Tracer) -> Tracer:
-    return copy(h)
+    return tuple(copy_array(h) if copy else h for h in out)
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:
@@ -248,30 +246,31 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def _strides(dims: Sequence[int], order: str) -> list[int]:
-    steps = [1]
-    for n in dims[:0:-1] if order == "C" else dims[:-1]:
-        steps.append(steps[-1] * n)
-    return steps[::-1] if order == "C" else steps
+def _below(n: Any, h: Tracer) -> Tracer:
+    """Whole numbers from 0 to n - 1, checked as an index is: IndexError for others, also when compiled code meets them."""
+    (ramp,) = promote.handles([promote.positions(n)])
+    return indexing.getitem(ramp, np.where(np.less(h, 0), n, h))
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
-    """np.unravel_index: the coordinates of places in a flattened array; those out of range give coordinates that are."""
+    """np.unravel_index: the coordinates of places in a flattened array; IndexError for a place that it does not have."""
     dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    slowest = 0 if order == "C" else len(dims) - 1
-    parts = [np.floor_divide(indices, step) for step in _strides(dims, order)]
-    return tuple(p if i == slowest else np.remainder(p, n) for i, (p, n) in enumerate(zip(parts, dims, strict=True)))
+    (h,) = promote.handles([indices])
+    if (value := reductions.known(h)) is not None:
+        np.unravel_index(value, dims, order)  # raises NumPy's own errors
+    return coordinates(_below(shapes.size(dims), h), dims, order)
 
 
-def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: str = "C") -> Any:
-    """np.ravel_multi_index; with mode="raise" nothing but the result's use as an index checks unknown coordinates."""
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    """np.ravel_multi_index; with mode="raise" a coordinate out of range is an IndexError where it is unknown while tracing."""
     dims = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
-    total: Any = None
-    for coordinate, n, step in zip(multi_index, dims, _strides(dims, order), strict=True):
-        if mode == "wrap":
-            coordinate = np.remainder(coordinate, n)
-        elif mode == "clip":
-            coordinate = np.clip(coordinate, 0, n - 1)
-        term = np.multiply(coordinate, step)
-        total = term if total is None else np.add(total, term)
-    return total
+    operands = promote.handles(list(multi_index))
+    values = [reductions.known(h) for h in operands]
+    if all(v is not None for v in values):
+        np.ravel_multi_index(values, dims, mode, order)  # raises NumPy's own errors
+    modes = mode if isinstance(mode, tuple) else (mode,) * len(dims)
+    terms = []
+    for h, n, step, how in zip(operands, dims, strides_of(dims, order), modes, strict=True):
+        inside = _below(n, h) if how == "raise" else selection.in_range(h, n, how)
+        terms.append(np.multiply(inside, step))
+    return functools.reduce(np.add, terms)

@@ -20,7 +20,9 @@ from functx.trace import Tracer, current_trace, dataless, where
 
 
 def _handle(a: Any) -> Tracer:
-    return promote.handles([a])[0]
+    """The handle of an array; a Python scalar becomes one."""
+    (h,) = promote.handles([a])
+    return current_trace().tracer(h.atom) if h.kind is Kind.PYTHON else h
 
 
 def _reshape_view(h: Tracer, shape: shapes.Shape) -> Tracer:
@@ -39,8 +41,10 @@ def layout(order: str | None, shape: shapes.Shape, dtype: np.dtype, like: Tracer
     """The layout of a fresh array for NumPy's ``order``: C, F, A (F for an array in that order alone), K (as ``like``). None: C order."""
     if order not in ("C", "F", "A", "K", None):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
-    if order == "F" or (order == "A" and like is not None and _is_fortran(like)):
-        return (lambda: dataless(shape[::-1], dtype).T) if len(shape) > 1 else None
+    if len(shape) > 1 and order == "F":
+        return lambda: dataless(shape[::-1], dtype).T
+    if len(shape) > 1 and order == "A" and like is not None and not like.is_fresh_c_order:
+        return lambda: dataless(shape[::-1], dtype).T if _is_fortran(like) else dataless(shape, dtype)
     return promote.k_order([like], shape, dtype) if like is not None and order in ("K", None) else None
 
 
@@ -58,7 +62,7 @@ def known(value: Any, what: str, fix: str) -> Any:
     if not (isinstance(value, Tracer) or promote.contains_tracer(value)):
         return value
     try:
-        return plain_value(_handle(value), what)
+        return plain_value(promote.handles([value])[0], what)
     except ConcretizationError as error:
         raise ConcretizationError(f"{what} is unknown while tracing, and decides a shape", where=where(), why=error.why, fix=fix) from None
 
@@ -75,6 +79,8 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     shape = _resolve_shape(h.aval.shape, shape)
     if order not in ("C", "F", "A"):
         raise ValueError(f"order must be one of 'C', 'F', or 'A' (got {order!r})")
+    if h.kind is Kind.SCALAR and shape == ():
+        return h
     if order == "F" or (order == "A" and _is_fortran(h)):
         return transpose(reshape(transpose(h), shape[::-1], copy=copy))
     if copy is not True and _can_view(h, shape):
@@ -96,7 +102,7 @@ def _can_view(h: Tracer, shape: shapes.Shape) -> bool:
 
 def _resolve_shape(old: shapes.Shape, new: Any) -> shapes.Shape:
     """The target of a reshape with -1 worked out."""
-    dims = [operator.index(d) if not isinstance(d, shapes.Dim) else d for d in (new if isinstance(new, (tuple, list)) else (new,))]
+    dims = [operator.index(d) if not isinstance(d, shapes.Dim) else d for d in shapes.as_sequence(new)]
     if dims.count(-1) > 1:
         raise ValueError("can only specify one unknown dimension")
     if -1 in dims:
@@ -134,6 +140,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Tracer:
     if axes is None:
         perm: Sequence[int] = range(rank)[::-1]
     else:
+        axes = shapes.as_sequence(axes)
         if len(axes) != rank:
             raise ValueError("axes don't match array")
         perm = [shapes.canonical_axis(x, rank) for x in axes]
@@ -155,8 +162,8 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tracer:
     """np.moveaxis: a view."""
     h = _handle(a)
     rank = h.aval.ndim
-    froms = [shapes.canonical_axis(i, rank) for i in (source if isinstance(source, (tuple, list)) else (source,))]
-    tos = [shapes.canonical_axis(i, rank) for i in (destination if isinstance(destination, (tuple, list)) else (destination,))]
+    froms = [shapes.canonical_axis(i, rank) for i in shapes.as_sequence(source)]
+    tos = [shapes.canonical_axis(i, rank) for i in shapes.as_sequence(destination)]
     if len(froms) != len(tos):
         raise ValueError("`source` and `destination` arguments must have the same number of elements")
     perm = [i for i in range(rank) if i not in froms]
@@ -224,7 +231,7 @@ def expand_dims(a: Any, axis: Any) -> Tracer:
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
     """np.broadcast_to: a read-only view."""
     h = _handle(array)
-    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    shape = shapes.as_sequence(shape)
     if len(shape) < h.aval.ndim or shapes.broadcast(h.aval.shape, shape) != shape:
         raise ValueError(
             f"operands could not be broadcast together with remapped shapes [original->remapped]: {shapes.show(h.aval.shape)} and "
@@ -236,7 +243,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
 
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tracer, ...]:
     """np.broadcast_arrays."""
-    operands = promote.handles(args)
+    operands = [h if h.kind is Kind.ARRAY else current_trace().tracer(h.atom) for h in promote.handles(args)]
     shape = promote.broadcast_shapes(operands)
     return tuple(h if h.aval.shape == shape else broadcast_to(h, shape) for h in operands)
 
@@ -288,10 +295,10 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     h = _handle(a)
     if axis is None:
         return reshape(roll(ravel(h), shift, 0), h.aval.shape)
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    counts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
-    axes = tuple(axes) * len(counts) if len(axes) == 1 else axes
-    for n, i in zip(counts * len(axes) if len(counts) == 1 else counts, axes, strict=True):
+    axes, counts = shapes.as_sequence(axis), shapes.as_sequence(shift)
+    counts = counts * len(axes) if len(counts) == 1 else counts
+    axes = axes * len(counts) if len(axes) == 1 else axes
+    for n, i in zip(counts, axes, strict=True):
         i = shapes.canonical_axis(i, h.aval.ndim)
         h = _rolled(h, n, i)
     return copy(h)
@@ -318,7 +325,7 @@ def _roll_cut(shift: int, size: shapes.Size) -> shapes.Size | None:
 def tile(A: Any, reps: Any) -> Tracer:
     """np.tile."""
     h = _handle(A)
-    reps = tuple(reps) if isinstance(reps, (tuple, list)) else (reps,)
+    reps = shapes.as_sequence(reps)
     if all(r == 1 for r in reps) and len(reps) <= h.aval.ndim:
         return copy(h)  # in the same order in memory
     rank = max(h.aval.ndim, len(reps))
@@ -331,11 +338,14 @@ def tile(A: Any, reps: Any) -> Tracer:
     return current_trace().tracer(b.reshape(wide, shape=tuple(r * d for r, d in zip(reps, shape, strict=True))))
 
 
+def on_axis(h: Tracer, axis: int | None) -> tuple[Tracer, int]:
+    """An array and one of its axes, from 0 on; None flattens it."""
+    return (ravel(h), 0) if axis is None else (h, shapes.canonical_axis(operator.index(axis), h.aval.ndim))
+
+
 def along(h: Tracer, axis: int | None) -> tuple[Tracer, int]:
-    """An array and one of its axes; None flattens it, and a 0-d array counts as one with a single element."""
-    if axis is None or h.aval.ndim == 0:
-        h, axis = ravel(h), 0 if axis is None else axis
-    return h, shapes.canonical_axis(axis, h.aval.ndim)
+    """Likewise, where a 0-d array counts as one with a single element."""
+    return on_axis(h if h.aval.ndim else ravel(h), axis)
 
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tracer:

@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from functx.dtypes import BOOL, is_inexact
+from functx import shapes
+from functx.dtypes import BOOL, is_complex, is_inexact
 from functx.errors import ConcretizationError
 from functx.ir import Atom, Literal, Var
 from functx.numpy import promote
+from functx.numpy.reductions import root
+from functx.ops.parts import part_dtype
 from functx.trace import Trace, Tracer, current_trace, where
 
 
@@ -33,7 +36,7 @@ def check_shape(h: Tracer, mask: Tracer) -> None:
     """The mask covers the first axes of the array."""
     shape, own = h.aval.shape, mask.aval.shape
     if own != shape[: len(own)]:
-        show = promote.shapes.show
+        show = shapes.show
         raise IndexError(f"boolean index did not match indexed array: the mask has shape {show(own)}, the array {show(shape)}")
 
 
@@ -177,8 +180,12 @@ _REDUCES = {
 }  # fmt: skip
 
 
-def _reduce(m: Masked, name: str, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, ddof: int = 0) -> Any:
-    axes = promote.shapes.canonical_axes(axis, m.ndim)
+def _reduce(
+    m: Masked, name: str, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, ddof: int = 0, **options: Any
+) -> Any:  # fmt: skip
+    if options:
+        raise refusal(f"np.{name} with {', '.join(f'{option}=' for option in options)}")
+    axes = shapes.canonical_axes(axis, m.ndim)
     covered = m.mask.ndim
     own = tuple(i - 1 + covered for i in axes if i > 0)
     if 0 not in axes:  # within each selected element
@@ -215,8 +222,9 @@ def _moment(m: Masked, name: str, axes: tuple[int, ...], dtype: Any, ddof: int) 
     if name == "mean":
         return mean.astype(dtype)
     deviations = np.where(_spread(m), np.square(np.abs(m.full - mean)), 0)
-    variance = np.sum(deviations, axis=axes, keepdims=True) / np.maximum(count - ddof, 0).astype(wide)
-    return (np.sqrt(variance) if name == "std" else variance).astype(dtype)
+    variance = np.sum(deviations, axis=axes, keepdims=True) / np.maximum(count - ddof, 0)
+    result = root(variance, None) if name == "std" else variance
+    return result.astype(part_dtype(dtype) if is_complex(dtype) else dtype)
 
 
 def refusal(what: str) -> ConcretizationError:

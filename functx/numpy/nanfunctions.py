@@ -102,9 +102,11 @@ def nanstd(
     return reductions.root(nanvar(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction), out)
 
 
-def _nan_argument(argument: Callable[..., Any], worst: float) -> Callable[..., Any]:
+def _nan_argument(name: str, worst: float) -> Callable[..., Any]:
+    argument = getattr(reductions, name)
+
     def of(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-        (h,) = promote.handles([a])
+        (h,) = reductions.arrays([a])
         if not has_nan(h.aval.dtype):
             return argument(h, axis, out, keepdims=keepdims)
         missing = np.isnan(h)
@@ -113,9 +115,9 @@ def _nan_argument(argument: Callable[..., Any], worst: float) -> Callable[..., A
             raise ValueError("All-NaN slice encountered")
         return argument(np.where(missing, h.aval.dtype.type(worst), h), axis, out, keepdims=keepdims)
 
-    of.__doc__ = f"np.nan{argument.__doc__[3:].split(':')[0]}; a slice of NaN alone is an error where its values are known while tracing."
+    of.__doc__ = f"np.nan{name}; a slice of NaN alone is an error where its values are known while tracing."
     return of
 
 
-nanargmax = _nan_argument(reductions.argmax, -np.inf)
-nanargmin = _nan_argument(reductions.argmin, np.inf)
+nanargmax = _nan_argument("argmax", -np.inf)
+nanargmin = _nan_argument("argmin", np.inf)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import Kind
+from functx.dtypes import is_complex
 from functx.errors import UnsupportedError
 from functx.numpy import contractions, promote, reductions
 from functx.trace import Tracer, current_trace, where
@@ -44,7 +44,7 @@ def _axes(axis: Any, rank: int) -> tuple[int, ...]:
 
 def _squares(h: Tracer) -> Any:
     """abs(x) ** 2, without a root."""
-    return np.real(np.conjugate(h) * h) if h.aval.dtype.kind == "c" else np.multiply(h, h)
+    return np.real(np.conjugate(h) * h) if is_complex(h.aval.dtype) else np.multiply(h, h)
 
 
 def _root(squares: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -66,12 +66,7 @@ def _vector_norm(h: Tracer, ord: Any, axis: int, keepdims: bool) -> Any:
     if ord == 1:
         return np.add.reduce(size, axis=axis, keepdims=keepdims)
     total = np.add.reduce(np.power(size, ord).astype(size.dtype), axis=axis, keepdims=keepdims)
-    return _away_from_zero(total) ** np.reciprocal(ord, dtype=total.dtype)
-
-
-def _away_from_zero(total: Any) -> Any:
-    """The sum of powers, a constant where it is zero: the norm is flat there."""
-    return np.where(np.equal(total, 0), 0, total).astype(total.dtype) if total.ndim else total
+    return total ** np.reciprocal(ord, dtype=total.dtype)
 
 
 def _matrix_norm(h: Tracer, ord: Any, axes: tuple[int, int], keepdims: bool) -> Any:
@@ -140,7 +135,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     ends = (*labels[0][:-1], *labels[last][1:])
     dtype = np.result_type(*(h.aval.dtype for h in operands))
     atom = contractions.contract(operands, labels, ends, dtype)
-    value = current_trace().tracer(atom, Kind.ARRAY if atom.aval.shape else Kind.SCALAR)
+    value = current_trace().tracer(atom, promote.result_kind(atom.aval.shape))
     return value if out is None else np.positive(value, out=out)
 
 
@@ -173,7 +168,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
 
 def matrix_transpose(x: Any, /) -> Any:
     """np.linalg.matrix_transpose, a view."""
-    return np.swapaxes(x, -1, -2)
+    return np.matrix_transpose(x)
 
 
 FUNCTIONS = (norm, vector_norm, matrix_norm, matrix_power, multi_dot, trace, diagonal, outer, matmul, tensordot, matrix_transpose)

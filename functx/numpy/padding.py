@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,12 @@ from functx.dtypes import Kind
 from functx.errors import UnsupportedError
 from functx.numpy import creation, indexing, promote
 from functx.numpy.joining import concatenate
-from functx.numpy.manipulation import broadcast_to, known
-from functx.trace import Tracer, current_trace, dataless, where
+from functx.numpy.manipulation import broadcast_to, known, layout
+from functx.trace import Tracer, current_trace, where
 
 _KEYWORDS = {
     "constant": ("constant_values",), "linear_ramp": ("end_values",), "reflect": ("reflect_type",), "symmetric": ("reflect_type",),
-    **dict.fromkeys(("maximum", "minimum", "mean"), ("stat_length",)), "edge": (), "wrap": (), "empty": (),
+    **dict.fromkeys(("maximum", "minimum", "mean", "median"), ("stat_length",)), "edge": (), "wrap": (), "empty": (),
 }  # fmt: skip
 
 
@@ -42,7 +41,7 @@ def pad(
     for axis, pair in enumerate(widths):
         if any(pair):
             padded = _pad_axis(padded, axis, pair, mode, kwargs, h.aval.ndim)
-    return current_trace().tracer(padded.atom, Kind.ARRAY, _layout(h, padded.aval.shape))
+    return current_trace().tracer(padded.atom, Kind.ARRAY, layout("A", padded.aval.shape, h.aval.dtype, h))
 
 
 def _widths(width: Any, rank: int) -> list[tuple[int, int]]:
@@ -66,14 +65,7 @@ def _constant(h: Tracer, widths: list[tuple[int, int]], value: Any) -> Tracer:
     (v,) = promote.handles([value])
     fill = promote.convert(b, v, h.aval.dtype)
     atom = b.pad(h.atom, fill, low=low, high=high)
-    return current_trace().tracer(atom, Kind.ARRAY, _layout(h, atom.aval.shape))
-
-
-def _layout(h: Tracer, shape: Any) -> Callable[[], np.ndarray] | None:
-    """np.pad keeps Fortran order, and gives C order otherwise."""
-    if h.is_fresh_c_order:
-        return None
-    return lambda: dataless(shape[::-1], h.aval.dtype).T if h.shadow.flags.fnc else dataless(shape, h.aval.dtype)
+    return current_trace().tracer(atom, Kind.ARRAY, layout("A", atom.aval.shape, h.aval.dtype, h))
 
 
 def _pad_axis(h: Tracer, axis: int, pair: tuple[int, int], mode: str, kwargs: dict[str, Any], rank: int) -> Tracer:
@@ -104,10 +96,10 @@ def _border(h: Tracer, axis: int, side: int, width: int, mode: str, kwargs: dict
     length = kwargs.get("stat_length")
     size = n if length is None else min(int(np.broadcast_to(np.asarray(length), (rank, 2))[axis, side]), n)
     chunk = h[(*lead, slice(0, size) if side == 0 else slice(n - size, n))]
-    if size == 0 and mode != "mean":
+    if size == 0 and mode not in ("mean", "median"):
         raise ValueError("stat_length of 0 yields no value for padding")
-    stat = {"maximum": np.max, "minimum": np.min, "mean": np.mean}[mode](chunk, axis=axis, keepdims=True)
-    stat = (np.rint(stat) if mode == "mean" and dtype.kind in "iu" else stat).astype(dtype)
+    stat = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}[mode](chunk, axis=axis, keepdims=True)
+    stat = (np.rint(stat) if mode in ("mean", "median") and dtype.kind in "iu" else stat).astype(dtype)
     return broadcast_to(stat, (*stat.shape[:axis], width, *stat.shape[axis + 1 :]))
 
 

@@ -6,7 +6,7 @@ In functx.numpy these functions take ``size=n``: the first n places, in an array
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from functx import shapes
 from functx.dtypes import BOOL, INT64
 from functx.errors import ConcretizationError
 from functx.numpy import indexing, promote
-from functx.numpy.manipulation import into, ravel
+from functx.numpy.manipulation import along, into, ravel
 from functx.trace import Tracer, current_trace, where
 
 
@@ -31,11 +31,6 @@ def known_or_size(value: Any, name: str, keyword: str = "size") -> Any:
             why=error.why,
             fix=f"fnp.{name}(..., {keyword}=n) (import functx.numpy as fnp) gives n entries for all values; or np.where(condition, x, y)",
         ) from None
-
-
-def is_traced(*values: Any) -> bool:
-    """Whether a tracer is among the arguments."""
-    return any(isinstance(v, Tracer) or promote.contains_tracer(v) for v in values)
 
 
 def as_array(value: Any) -> Any:
@@ -74,7 +69,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     >>> fx.jit(lambda x: nonzero(x > 1, size=3, fill_value=-1), backend="reference")(np.array([0.0, 2.0, 3.0]))
     (array([ 1,  2, -1]),)
     """
-    if not is_traced(a, fill_value):
+    if not promote.is_traced(a, fill_value):
         return _plain_nonzero(a, size, fill_value)
     if size is None:
         return tuple(_constant(i) for i in np.nonzero(known_or_size(a, "nonzero")))
@@ -85,17 +80,36 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     total = shapes.size(h.aval.shape)
     places = first_places(flat, size, total)
     found = np.less(places, total)
-    fills = fill_value if isinstance(fill_value, (tuple, list)) else (0 if fill_value is None else fill_value,) * h.aval.ndim
-    coordinates = np.unravel_index(places, h.aval.shape)
-    return tuple(np.where(found, c, f).astype(np.int64) for c, f in zip(coordinates, fills, strict=True))
+    fills = _fills(fill_value, h.aval.ndim)
+    return tuple(np.where(found, c, f).astype(np.int64) for c, f in zip(coordinates(places, h.aval.shape), fills, strict=True))
 
 
 def _plain_nonzero(a: Any, size: int | None, fill_value: Any) -> tuple[np.ndarray, ...]:
     places = np.nonzero(a)
     if size is None:
         return places
-    fills = fill_value if isinstance(fill_value, (tuple, list)) else (0 if fill_value is None else fill_value,) * len(places)
+    fills = _fills(fill_value, len(places))
     return tuple(np.concatenate([i[:size], np.full(max(size - len(i), 0), f, i.dtype)]) for i, f in zip(places, fills, strict=True))
+
+
+def _fills(fill_value: Any, rank: int) -> Any:
+    """What stands in left-over entries, by axis."""
+    return fill_value if isinstance(fill_value, (tuple, list)) else (0 if fill_value is None else fill_value,) * rank
+
+
+def strides_of(dims: Sequence[int], order: str = "C") -> list[int]:
+    """How far apart neighbours along each axis are in the flattened array."""
+    steps = [1]
+    for n in dims[:0:-1] if order == "C" else dims[:-1]:
+        steps.append(steps[-1] * n)
+    return steps[::-1] if order == "C" else steps
+
+
+def coordinates(places: Any, dims: Sequence[int], order: str = "C") -> tuple[Any, ...]:
+    """The coordinates of places in a flattened array; those out of range give coordinates that are."""
+    slowest = 0 if order == "C" else len(dims) - 1
+    parts = [np.floor_divide(places, step) for step in strides_of(dims, order)]
+    return tuple(p if i == slowest else np.remainder(p, n) for i, (p, n) in enumerate(zip(parts, dims, strict=True)))
 
 
 def _constant(array: np.ndarray) -> Tracer:
@@ -129,8 +143,7 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> A
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     """np.compress: the slices where a known condition holds."""
     places = np.flatnonzero(known_or_size(condition, "compress", "condition, size"))
-    (h,) = promote.handles([a])
-    h, axis = (ravel(h), 0) if axis is None else (h, shapes.canonical_axis(axis, h.aval.ndim))
+    h, axis = along(promote.handles([a])[0], axis)
     return into(out, indexing.pick(h, places, axis), "unsafe")
 
 
@@ -141,7 +154,7 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
     array([1., 3., 0.])
     """
     condition, arr = as_array(condition), as_array(arr)
-    if size is None and not is_traced(condition, arr):
+    if size is None and not promote.is_traced(condition, arr):
         return np.extract(condition, arr)
     places = flatnonzero(condition, size=size, fill_value=-1) if size is not None else nonzero(np.ravel(condition))[0]
     taken = np.take(arr, places)
@@ -150,6 +163,3 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
     out = np.full_like(taken, 0)
     out[...] = fill_value  # cast to the array's dtype
     return np.where(places >= 0, taken, out)
-
-
-FIXED_SIZE: dict[str, Callable[..., Any]] = {"nonzero": nonzero, "argwhere": argwhere, "flatnonzero": flatnonzero, "extract": extract}

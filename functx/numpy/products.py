@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import Kind
+from functx.dtypes import is_complex
 from functx.ir import Atom
 from functx.numpy import contractions, promote, reductions
 from functx.numpy.ufuncs import store
@@ -16,7 +16,7 @@ from functx.trace import Tracer, current_trace, where
 
 
 def _wrap(atom: Atom) -> Tracer:
-    return current_trace().tracer(atom, Kind.ARRAY if atom.aval.shape else Kind.SCALAR)
+    return current_trace().tracer(atom, promote.result_kind(atom.aval.shape))
 
 
 def contract(x: Any, y: Any, axes: tuple[tuple[int, ...], tuple[int, ...]], batch: Any = ((), ())) -> Tracer:
@@ -102,7 +102,7 @@ def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
 
 
 def _conjugate(h: Tracer) -> Tracer:
-    return np.conjugate(h) if h.aval.dtype.kind == "c" else h
+    return np.conjugate(h) if is_complex(h.aval.dtype) else h
 
 
 # NumPy 2.1 has no matvec and vecmat yet.

@@ -74,6 +74,11 @@ def contains_tracer(value: Any) -> bool:
     return isinstance(value, Tracer)
 
 
+def is_traced(*values: Any) -> bool:
+    """Whether a tracer is among the arguments, or in lists among them."""
+    return any(contains_tracer(v) for v in values)
+
+
 def stack_nested(trace: Trace, value: Any) -> Tracer:
     """The array that NumPy makes of a nested list, with tracers among its items."""
     if not isinstance(value, (list, tuple)):
@@ -143,8 +148,8 @@ def describe(handle: Tracer) -> str:
     return f"{made_at(handle)} is {handle.aval}"
 
 
-def result_kind(operands: Sequence[Tracer], shape: shapes.Shape) -> Kind:
-    """NumPy returns a scalar where all operands of a ufunc are 0-d."""
+def result_kind(shape: shapes.Shape) -> Kind:
+    """NumPy returns a scalar where the result of a ufunc, a reduction or a product has no axes."""
     return Kind.ARRAY if shape else Kind.SCALAR
 
 

@@ -140,8 +140,8 @@ def _reshape(self: Tracer, *shape: Any, order: str = "C", copy: bool | None = No
 
 
 def _transpose(self: Tracer, *axes: Any) -> Tracer:
-    given = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))) else axes
-    return manipulation.transpose(self, given or None)
+    given = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list, np.ndarray))) else axes
+    return manipulation.transpose(self, None if given is None or len(given) == 0 else given)
 
 
 def _astype(self: Tracer, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Tracer:
@@ -314,13 +314,14 @@ def _index(self: Tracer) -> int:
 
 def _int(self: Tracer) -> int:
     _only_scalar(self)
-    return int(self.value())
+    return int(self.value().item() if self.kind is Kind.PYTHON else self.value())
 
 
 def _number(kind: type) -> Callable[[Tracer], Any]:
     def convert(self: Tracer) -> Any:
         _only_scalar(self)
-        return kind(plain_value(self, f"{kind.__name__}()"))
+        value = plain_value(self, f"{kind.__name__}()")
+        return kind(value.item() if self.kind is Kind.PYTHON else value)
 
     return convert
 

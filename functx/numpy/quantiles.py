@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
-from functx.demand import depends_on_differentiated
-from functx.dtypes import is_inexact
-from functx.errors import ConcretizationError, UnsupportedError
-from functx.numpy import promote
+from functx.dtypes import is_complex, is_inexact
+from functx.errors import UnsupportedError
+from functx.numpy import promote, reductions
 from functx.numpy.creation import linspace
 from functx.numpy.manipulation import into, moveaxis, ravel, reshape, transpose
-from functx.numpy.positions import is_traced
 from functx.numpy.sets import counted
 from functx.numpy.sorting import searchsorted, sort
 from functx.trace import Tracer, current_trace, where
@@ -23,9 +21,11 @@ from functx.trace import Tracer, current_trace, where
 def _sorted_last(h: Tracer, axis: Any) -> tuple[Tracer, tuple[int, ...]]:
     """The values sorted along a last axis that stands for the given axes, and those axes."""
     axes = shapes.canonical_axes(axis, h.aval.ndim)
+    if not axes:
+        return sort(h[..., None]), axes
     kept = [i for i in range(h.aval.ndim) if i not in axes]
-    lined = reshape(transpose(h, [*kept, *axes]), (*(h.aval.shape[i] for i in kept), -1)) if axes else h[..., None]
-    return sort(lined), axes
+    length = shapes.size(h.aval.shape[i] for i in axes)
+    return sort(reshape(transpose(h, [*kept, *axes]), (*(h.aval.shape[i] for i in kept), length))), axes
 
 
 def _nan_wins(ordered: Tracer, result: Tracer) -> Any:
@@ -39,12 +39,13 @@ def _kept_axes(result: Any, h: Tracer, axes: tuple[int, ...], keepdims: bool, le
     if not keepdims:
         return result[()] if isinstance(result, Tracer) else result
     shape = tuple(1 if i in axes else d for i, d in enumerate(h.aval.shape))
-    return reshape(result, (*result.aval.shape[:lead], *shape))
+    trace = current_trace()
+    return trace.tracer(trace.emit.reshape(result.atom, shape=(*result.aval.shape[:lead], *shape)))
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """np.median: the mean of the middle one or two sorted values."""
-    (h,) = promote.handles([a])
+    (h,) = reductions.arrays([a])
     ordered, axes = _sorted_last(h, axis)
     n = ordered.aval.shape[-1]
     middle = np.mean(ordered[..., (n - 1) // 2 : n // 2 + 1] if n else ordered, axis=-1)
@@ -57,9 +58,11 @@ def quantile(
 ) -> Any:  # fmt: skip
     """np.quantile: all of NumPy's methods for known ``q``, linear interpolation for a traced one."""
     if weights is not None:
-        raise UnsupportedError("np.quantile: weights= is not traced", where=where(), fix="np.interp along the cumulative weights")
-    h, fraction = promote.handles([a, q])
-    if h.aval.dtype.kind == "c":
+        raise UnsupportedError(
+            "np.quantile: weights= is not traced", where=where(), fix="np.searchsorted in the cumulative weights of the sorted values"
+        )
+    (h,), (fraction,) = reductions.arrays([a]), promote.handles([q])
+    if is_complex(h.aval.dtype):
         raise TypeError("a must be an array of real numbers")
     ordered, axes = _sorted_last(h, axis)
     n, dtype = ordered.aval.shape[-1], _result_dtype(h, fraction, method)
@@ -87,10 +90,7 @@ def _result_dtype(h: Tracer, q: Tracer, method: str) -> np.dtype:
 
 def _place(q: Tracer, n: int, method: str) -> tuple[Any, Any]:
     """The place of a quantile among n sorted values: the value below, and how far it is to the next."""
-    try:
-        known = None if depends_on_differentiated(current_trace(), q.atom) else np.asarray(q.value())
-    except ConcretizationError:
-        known = None
+    known = reductions.known(q)
     if known is None:
         if method != "linear":
             what = f"np.quantile: method={method!r} needs a known q without derivatives"
@@ -135,7 +135,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     h = ravel(a)
     if range is None:
         range = (np.min(h), np.max(h)) if h.aval.shape[0] else (0, 1)
-    elif not is_traced(*range) and not -np.inf < range[0] <= range[1] < np.inf:
+    elif not promote.is_traced(*range) and not -np.inf < range[0] <= range[1] < np.inf:
         np.histogram_bin_edges(np.zeros(1), bins, range)  # raises NumPy's own error
     first, last = promote.handles(range)
     dtype = np.result_type(promote.representative(first), promote.representative(last), h.aval.dtype)

@@ -15,7 +15,7 @@ import numpy as np
 
 from functx import shapes
 from functx.demand import depends_on_differentiated
-from functx.dtypes import BOOL, Kind, is_inexact
+from functx.dtypes import BOOL, Kind, is_complex, is_inexact
 from functx.errors import ConcretizationError, UnsupportedError
 from functx.ir import Atom
 from functx.numpy import promote, ufuncs
@@ -71,34 +71,34 @@ def is_reorderable(ufunc: np.ufunc) -> bool:
 # --- one ufunc over axes ------------------------------------------------------------------------------------------------------------------
 
 
-def _one(primitive: str, of_bools: str = "") -> Callable[..., Atom]:
-    """A reduction that is one primitive, another one for bools."""
+def one(primitive: str, of_bools: str = "") -> Callable[..., Atom]:
+    """A reduction or accumulation that is one primitive, another one for bools; ``place``: the axes, as the primitive takes them."""
 
-    def rule(b: Emitter, x: Atom, axes: tuple[int, ...]) -> Atom:
-        return getattr(b, of_bools or primitive if x.aval.dtype == BOOL else primitive)(x, axes=axes)
+    def rule(b: Emitter, x: Atom, **place: Any) -> Atom:
+        return getattr(b, of_bools or primitive if x.aval.dtype == BOOL else primitive)(x, **place)
 
     return rule
 
 
-def _ignoring_nan(primitive: str, worst: float) -> Callable[..., Atom]:
-    """The extremum of what is a number; NaN where nothing is."""
+def ignoring_nan(primitive: str, every: str, worst: float) -> Callable[..., Atom]:
+    """The extremum of what is a number; NaN where nothing is, as the primitive ``every`` of bools finds out."""
 
-    def rule(b: Emitter, x: Atom, axes: tuple[int, ...]) -> Atom:
+    def rule(b: Emitter, x: Atom, **place: Any) -> Atom:
         if not is_inexact(x.aval.dtype):
-            return getattr(b, primitive)(x, axes=axes)
-        missing, fill = b.ne(x, x), complex(worst, worst) if x.aval.dtype.kind == "c" else worst
-        found = getattr(b, primitive)(b.select(missing, b.full_like(x, fill), x), axes=axes)
-        return b.select(b.reduce_min(missing, axes=axes), b.full_like(found, np.nan), found)
+            return getattr(b, primitive)(x, **place)
+        missing, fill = b.ne(x, x), complex(worst, worst) if is_complex(x.aval.dtype) else worst
+        found = getattr(b, primitive)(b.select(missing, b.full_like(x, fill), x), **place)
+        return b.select(getattr(b, every)(missing, **place), b.full_like(found, np.nan), found)
 
     return rule
 
 
 _REDUCTIONS: dict[np.ufunc, Callable[..., Atom]] = {
-    np.add: _one("reduce_sum", "reduce_max"), np.multiply: _one("reduce_prod", "reduce_min"), np.maximum: _one("reduce_max"),
-    np.minimum: _one("reduce_min"), np.logical_and: _one("reduce_min"), np.logical_or: _one("reduce_max"),
-    np.fmax: _ignoring_nan("reduce_max", -np.inf), np.fmin: _ignoring_nan("reduce_min", np.inf),
+    np.add: one("reduce_sum", "reduce_max"), np.multiply: one("reduce_prod", "reduce_min"), np.maximum: one("reduce_max"),
+    np.minimum: one("reduce_min"), np.logical_and: one("reduce_min"), np.logical_or: one("reduce_max"),
+    np.fmax: ignoring_nan("reduce_max", "reduce_min", -np.inf), np.fmin: ignoring_nan("reduce_min", "reduce_min", np.inf),
 }  # fmt: skip
-_OF_BOOLS = {np.bitwise_and: _one("reduce_min"), np.bitwise_or: _one("reduce_max")}
+_OF_BOOLS = {np.bitwise_and: one("reduce_min"), np.bitwise_or: one("reduce_max")}
 
 
 def reduce(
@@ -124,7 +124,7 @@ def reduce(
         return store_exactly(atom, out)
     kept = [] if keepdims else [i for i in range(h.aval.ndim) if i not in axes]
     layout = promote.k_order_of([h], lambda: [[h.shadow.strides[i] for i in kept]], atom.aval.shape, atom.aval.dtype) if kept else None
-    return trace.tracer(atom, Kind.ARRAY if atom.aval.shape else Kind.SCALAR, layout)
+    return trace.tracer(atom, promote.result_kind(atom.aval.shape), layout)
 
 
 def _check(ufunc: np.ufunc, h: Tracer, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, mask: Tracer | None) -> None:
@@ -174,7 +174,7 @@ def _reduced(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...], start: Atom | None
         fill = start if ufunc.identity is None else _identity(b, ufunc, x)
         x = b.select(mask, x, promote.broadcast(b, fill, shape))
     rule = _REDUCTIONS.get(ufunc) or (_OF_BOOLS.get(ufunc) if x.aval.dtype == BOOL else None)
-    atom = x if not axes else rule(b, x, axes) if rule else _by_halves(ufunc, x, axes)
+    atom = x if not axes else rule(b, x, axes=axes) if rule else _by_halves(ufunc, x, axes)
     return atom if start is None else call(ufunc, promote.broadcast(b, start, kept), atom)
 
 
@@ -229,7 +229,10 @@ def _from_left(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...], start: Atom | No
     n, rows = _rows(ufunc, x, axes)
     chosen = None if mask is None else _rows(ufunc, mask, axes)[1]
     shape = rows.aval.shape[1:]
-    row = lambda of, i: b.reshape(part(b, of, 0, i, 1), shape=shape)  # noqa: E731
+
+    def row(of: Atom, i: int) -> Atom:
+        return b.reshape(part(b, of, 0, i, 1), shape=shape)
+
     total = row(rows, 0) if start is None else promote.broadcast(b, start, shape)
     for i in range(start is None, n):
         stepped = call(ufunc, total, row(rows, i))
@@ -344,7 +347,7 @@ def var(
         total = sum(h, axes, _inexact(h, dtype), keepdims=True, where=where)
         centre = average_of(total, _count(h, axes, where, True), None)
     deviation = np.subtract(h, centre)
-    parts = [np.real(deviation), np.imag(deviation)] if h.aval.dtype.kind == "c" else [deviation]
+    parts = [np.real(deviation), np.imag(deviation)] if is_complex(h.aval.dtype) else [deviation]
     squares = functools.reduce(np.add, map(np.square, parts))
     total = sum(squares, axes, dtype if is_inexact(h.aval.dtype) else _inexact(h, dtype), out, keepdims, where=where)
     return average_of(total, _count(h, axes, where, keepdims, ddof), out)
@@ -403,7 +406,7 @@ def _arg_extremum(primitive: str) -> Callable[..., Any]:
             atom = b.reshape(atom, shape=tuple(1 if i in axes else d for i, d in enumerate(shape)))
         if out is not None:
             return store_exactly(atom, out)
-        return current_trace().tracer(atom, Kind.ARRAY if atom.aval.shape else Kind.SCALAR)
+        return current_trace().tracer(atom, promote.result_kind(atom.aval.shape))
 
     argument.__doc__ = f"np.{primitive}: where the first extremum is (NaN counts as one)."
     return argument

@@ -11,7 +11,7 @@ import numpy as np
 from functx import shapes
 from functx.dtypes import BOOL, INT64, Kind, is_inexact
 from functx.mutation import check_writeable, write
-from functx.numpy import indexing, positions, promote, ufunc_methods
+from functx.numpy import indexing, positions, promote, reductions, ufunc_methods
 from functx.numpy.manipulation import along, copy, into, ravel, reshape, resize
 from functx.trace import Tracer, current_trace
 
@@ -26,11 +26,13 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     dtype = np.result_type(promote.representative(a), promote.representative(b_))
     shape = promote.broadcast_shapes([c, a, b_])
     b = current_trace().emit
-    truth = c.atom if c.aval.dtype == BOOL else b.ne(c.atom, b.zeros_like(c.atom))
     chosen = (promote.convert(b, h, dtype, wraps=True) for h in (a, b_))  # so does NumPy here
-    parts = [promote.broadcast(b, atom, shape) for atom in (truth, *chosen)]
-    axes = lambda: [np.broadcast_to(h.shadow, shapes.hints(shape)).strides for h in (c, a, b_)]  # noqa: E731
-    return current_trace().tracer(b.select(*parts), Kind.ARRAY, promote.k_order_of([c, a, b_], axes, shape, dtype))
+    parts = [promote.broadcast(b, atom, shape) for atom in (reductions.truth(c), *chosen)]
+
+    def strides() -> list[Any]:
+        return [np.broadcast_to(h.shadow, shapes.hints(shape)).strides for h in (c, a, b_)]
+
+    return current_trace().tracer(b.select(*parts), Kind.ARRAY, promote.k_order_of([c, a, b_], strides, shape, dtype))
 
 
 def sized_where(condition: Any, *values: Any, size: int | None = None, fill_value: Any = None) -> Any:
@@ -49,12 +51,15 @@ def sized_where(condition: Any, *values: Any, size: int | None = None, fill_valu
 # --- taking -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _in_range(indices: Any, n: Any, mode: str) -> Any:
+def in_range(indices: Any, n: Any, mode: str) -> Any:
     """Index values by the ``mode`` of take, put and choose; "raise" leaves them to the check of the indexing."""
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    if isinstance(indices, (list, tuple)) and not promote.contains_tracer(indices):
+        array = np.asarray(indices)
+        indices = array if array.size else array.astype(INT64)
     if mode == "raise":
-        return np.asarray(indices) if isinstance(indices, (list, tuple)) and not promote.contains_tracer(indices) else indices
+        return indices
     (h,) = promote.handles([indices])
     return np.clip(h, 0, n - 1) if mode == "clip" else np.remainder(h, n)
 
@@ -62,7 +67,7 @@ def _in_range(indices: Any, n: Any, mode: str) -> Any:
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
     """np.take, checked."""
     h, axis = along(promote.handles([a])[0], axis)
-    indices = _in_range(indices, h.aval.shape[axis], mode)
+    indices = in_range(indices, h.aval.shape[axis], mode)
     taken = h[(*(slice(None),) * axis, indices)]
     return into(out, taken if taken.parent is None else copy(taken, "C"), "unsafe")  # np.take never gives a view
 
@@ -97,7 +102,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     b = current_trace().emit
     rows = [b.reshape(promote.broadcast(b, promote.convert(b, h, dtype), shape), shape=(1, *shape)) for h in options]
     stacked = current_trace().tracer(b.concatenate(*rows, axis=0))
-    number = _in_range(np.where(np.less(number, 0), n, number) if mode == "raise" else number, n, mode)
+    number = in_range(np.where(np.less(number, 0), n, number) if mode == "raise" else number, n, mode)
     numbers = promote.handles([np.broadcast_to(number.astype(INT64), (1, *shape))])[0]
     chosen = stacked[_along_axis(stacked, numbers, 0)][0, ...]
     return into(out, chosen, "unsafe")
@@ -114,9 +119,8 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         if c.aval.dtype != BOOL:
             raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
     dtype = np.result_type(*map(promote.representative, options))
-    b = current_trace().emit
     trace = current_trace()
-    *values, result = (trace.tracer(promote.convert(b, h, dtype)) for h in options)
+    *values, result = (trace.tracer(promote.convert(trace.emit, h, dtype)) for h in options)
     for c, value in zip(conditions[::-1], values[::-1], strict=True):
         result = where(c, value, result)
     return result
@@ -176,7 +180,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """np.put: writes (repeated) values in places of the flattened array."""
     (h,) = promote.handles([indexing.writeable(a)])
     check_writeable(h)
-    places = ravel(_in_range(ind, shapes.size(h.aval.shape), mode))
+    places = ravel(in_range(ind, shapes.size(h.aval.shape), mode))
     n = places.aval.shape[0]
     if n == 0 or not shapes.size(promote.handles([v])[0].aval.shape):
         return
@@ -201,8 +205,8 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
     """np.clip: minimum(maximum(a, a_min), a_max), with derivative 0 at a Python scalar bound."""
     low, high = (a_min if min is None else min), (a_max if max is None else max)
-    (h,) = promote.handles([a])
-    if h.aval.dtype.kind in "iu" and not h.aval.weak:  # a Python int beyond what the dtype holds is no bound, as in NumPy
+    (h,) = reductions.arrays([a])
+    if h.aval.dtype.kind in "iu":  # a Python int beyond what the dtype holds is no bound, as in NumPy
         info = np.iinfo(h.aval.dtype)
         low = None if type(low) is int and low <= info.min else low
         high = None if type(high) is int and high >= info.max else high

@@ -50,7 +50,7 @@ def unique(
     (array([1, 3, 0]), array([1, 2, 0]))
     """
     plain = {"return_index": return_index, "return_inverse": return_inverse, "return_counts": return_counts}
-    if not positions.is_traced(ar, fill_value):
+    if not promote.is_traced(ar, fill_value):
         if size is None:
             return np.unique(ar, **plain, axis=axis, equal_nan=equal_nan, sorted=sorted)
         return _plain_unique(np.asarray(ar), size, fill_value, equal_nan, plain)
@@ -132,7 +132,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: int 
     >>> bincount(np.array([0, 2, 2]), length=4)
     array([1, 0, 2, 0])
     """
-    if not positions.is_traced(x, weights):
+    if not promote.is_traced(x, weights):
         counts = np.bincount(x, weights, max(minlength, length or 0))
         if length is not None and len(counts) > max(minlength, length):
             raise IndexError(f"bincount: {len(counts) - 1} does not lie below the length {length}")

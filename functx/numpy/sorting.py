@@ -12,20 +12,13 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import BOOL, INT64, Kind, is_inexact
+from functx.dtypes import BOOL, INT64, Kind, is_complex, is_inexact
+from functx.errors import ConcretizationError
 from functx.ir import Atom
 from functx.mutation import write
 from functx.numpy import promote
-from functx.numpy.manipulation import along, ravel, reshape
+from functx.numpy.manipulation import along, on_axis, ravel, reshape
 from functx.trace import Tracer, current_trace
-
-
-def _along(a: Any, axis: Any) -> tuple[Tracer, int]:
-    """The operand and a non-negative axis; None flattens."""
-    (h,) = promote.handles([a])
-    if axis is None:
-        return ravel(h), 0
-    return h, shapes.canonical_axis(operator.index(axis), h.aval.ndim)
 
 
 def _check_options(kind: Any, order: Any, stable: Any = None, *, partition: bool = False) -> None:
@@ -48,7 +41,7 @@ def _fresh(h: Tracer, atom: Atom, flattened: bool) -> Tracer:
 def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Tracer:
     """np.sort: a sorted copy."""
     _check_options(kind, order, stable)
-    h, axis_ = _along(a, axis)
+    h, axis_ = on_axis(promote.handles([a])[0], axis)
     return _fresh(h, _emit_sort([h.atom], axis_)[0], axis is None)
 
 
@@ -87,6 +80,8 @@ def lexsort(keys: Any, axis: int = -1) -> Tracer:
 
 def _check_kth(kth: Any, h: Tracer, axis: int) -> None:
     n = h.aval.shape[axis]
+    if 0 in h.aval.shape:
+        return  # NumPy checks nothing where there is nothing to sort
     for k in np.atleast_1d(np.asarray(kth)):
         if not -n <= operator.index(k) < n:
             raise ValueError(f"kth(={k}) out of bounds ({n})")
@@ -95,14 +90,14 @@ def _check_kth(kth: Any, h: Tracer, axis: int) -> None:
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tracer:
     """np.partition: sorted altogether."""
     _check_options(kind, order, partition=True)
-    _check_kth(kth, *_along(a, axis))
+    _check_kth(kth, *on_axis(promote.handles([a])[0], axis))
     return sort(a, axis)
 
 
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tracer:
     """np.argpartition: the places in sorted order."""
     _check_options(kind, order, partition=True)
-    _check_kth(kth, *_along(a, axis))
+    _check_kth(kth, *on_axis(promote.handles([a])[0], axis))
     return argsort(a, axis)
 
 
@@ -115,7 +110,7 @@ def partition_in_place(self: Any, kth: Any, axis: int = -1, kind: str = "introse
 def sort_complex(a: Any) -> Tracer:
     """np.sort_complex: sorted along the last axis, as complex numbers."""
     (h,) = promote.handles([a])
-    if h.aval.dtype.kind == "c":
+    if is_complex(h.aval.dtype):
         return sort(h)
     return sort(h).astype(np.complex64 if h.aval.dtype.char in "bhBH" else np.complex128)
 
@@ -157,7 +152,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """np.digitize: the bins are rising or falling; which of the two is read off their ends where they are unknown."""
     numbers, edges = promote.handles([x, bins])
-    if numbers.aval.dtype.kind == "c":
+    if is_complex(numbers.aval.dtype):
         raise TypeError("x may not be complex")
     if edges.aval.ndim != 1:
         raise ValueError("object too deep for desired array" if edges.aval.ndim else "object of too small depth for desired array")
@@ -166,7 +161,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     rising = searchsorted(edges, numbers, side)
     try:
         known = np.asarray(edges.value())
-    except TypeError:
+    except ConcretizationError:
         if n < 2:
             return rising
         falling = n - searchsorted(edges[::-1], numbers, side)

@@ -70,7 +70,7 @@ def _finished(result: Tracer, out: Any, where: Any, casting: str, order: str, in
     shape = atom.aval.shape
     if order == "A":
         order = "F" if all(h.shadow.flags.f_contiguous for h in promote.handles(inputs)) else "C"
-    return trace.tracer(atom, Kind.ARRAY if shape else Kind.SCALAR, manipulation.layout(order, shape, dtype, like=result))
+    return trace.tracer(atom, promote.result_kind(shape), manipulation.layout(order, shape, dtype, like=result))
 
 
 # --- methods ------------------------------------------------------------------------------------------------------------------------------

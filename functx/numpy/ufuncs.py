@@ -126,8 +126,8 @@ def _compared_to_infinity(name: str, both: str, integers: bool) -> Rule:
 
 
 def _lcm(b: Emitter, x: Atom, y: Atom) -> Atom:
-    """abs(x / gcd(x, y) * y), and 0 where either is."""
-    return b.abs(b.mul(b.floor_divide(x, b.gcd(x, y)), y))
+    """abs(x) / gcd(x, y) * abs(y), and 0 where either is."""
+    return b.mul(b.floor_divide(b.abs(x), b.gcd(x, y)), b.abs(y))
 
 
 def _spacing(b: Emitter, x: Atom) -> Atom:
@@ -245,7 +245,7 @@ def apply(ufunc: np.ufunc, inputs: Sequence[Any], *, out: Any = None, dtype: Any
         atom = _emit(ufunc, b, atoms, operands)
     if target is not None:
         return store(ufunc, loop, result, atom, target, casting)
-    return current_trace().tracer(atom, promote.result_kind(operands, shape), promote.k_order(operands, shape, atom.aval.dtype))
+    return current_trace().tracer(atom, promote.result_kind(shape), promote.k_order(operands, shape, atom.aval.dtype))
 
 
 def _fraction(b: Emitter, x: Atom) -> Atom:
@@ -273,7 +273,7 @@ def apply_pair(
     atoms = [promote.broadcast(b, promote.convert(b, h, d), shape) for h, d in zip(operands, loop, strict=True)]
     results = [rule(b, *atoms) for rule in PAIRS[ufunc]]
     return tuple(
-        current_trace().tracer(atom, promote.result_kind(operands, shape), promote.k_order(operands, shape, atom.aval.dtype))
+        current_trace().tracer(atom, promote.result_kind(shape), promote.k_order(operands, shape, atom.aval.dtype))
         if target is None
         else store(np.positive, [atom.aval.dtype], atom.aval.dtype, atom, target, casting)
         for atom, target in zip(results, out, strict=True)
@@ -415,7 +415,8 @@ def _by_value(name: str, f: Callable[..., Any], operands: Sequence[Tracer]) -> A
     """Integer-valued operators: the result is a plain number. Only the remainder of floats has a derivative."""
     x, y = (_python_value(h) for h in operands)
     if name == "mod" and isinstance(f(x, y), float):
-        return operands[0] - operands[1] * float(x // y)
+        trace = current_trace()
+        return trace.tracer(trace.emit.remainder(*(promote.convert(trace.emit, h, np.dtype(float)) for h in operands)), Kind.PYTHON)
     return f(x, y)
 
 

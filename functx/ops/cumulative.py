@@ -13,8 +13,7 @@ import numpy as np
 
 from functx import shapes
 from functx.ir import AbstractArray, Atom, Literal
-from functx.ops.families import batch_all, batch_one, linear
-from functx.ops.special import real_float
+from functx.ops.families import batch_all, batch_one, linear, real_float
 from functx.ops.transcendental import logaddexp
 from functx.primitive import Emitter, Primitive, conjugate
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import BOOL
+from functx.dtypes import BOOL, is_complex, is_inexact
+from functx.errors import UnsupportedError
 from functx.ir import AbstractArray, Atom
 from functx.primitive import Emitter, Primitive
 
@@ -26,6 +27,14 @@ def to_bool(*dtypes: np.dtype) -> np.dtype:
     """Bool, for operands of one dtype."""
     same_dtype(*dtypes)
     return BOOL
+
+
+def real_float(*dtypes: np.dtype, **params: Any) -> np.dtype:
+    """The common dtype of operands, which must be real floats."""
+    dtype = same_dtype(*dtypes)
+    if not is_inexact(dtype) or is_complex(dtype):
+        raise UnsupportedError(f"real floats are wanted here, not {dtype}", fix="convert the operand with .astype(float)")
+    return dtype
 
 
 def elementwise(

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from functx.dtypes import FLOAT32, is_complex, is_inexact
-from functx.errors import MissingDependencyError, UnsupportedError
+from functx.dtypes import FLOAT32
+from functx.errors import MissingDependencyError
 from functx.ir import Atom
-from functx.ops.families import elementwise, same_dtype
+from functx.ops.families import elementwise, real_float, same_dtype
 from functx.primitive import Emitter
 
 _TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
@@ -32,14 +32,6 @@ def scipy_special() -> Any:
             fix="pip install functx[scipy]",
         ) from None
     return scipy.special
-
-
-def real_float(*dtypes: np.dtype, **params: Any) -> np.dtype:
-    """The common dtype of operands, which must be real floats."""
-    dtype = same_dtype(*dtypes)
-    if not is_inexact(dtype) or is_complex(dtype):
-        raise UnsupportedError(f"real floats are wanted here, not {dtype}", fix="convert the operand with .astype(float)")
-    return dtype
 
 
 def _special(

@@ -1,5 +1,5 @@
-"""Elementwise primitives of libm, under its names: one paragraph each, as in functx.ops.elementwise. Floats and,
-where NumPy has them, complex numbers.
+"""Elementwise primitives of libm, under its names: one paragraph each, as in functx.ops.elementwise. Floats and, where NumPy has
+them, complex numbers.
 
 Partials keep their infinities where the function has a vertical tangent; at the origin ``hypot`` and ``atan2`` have derivative zero.
 """

@@ -1,112 +1,32 @@
-// functx._native: loads a compiled library and calls its `run` (call.h).
-//
-// Owns, around one call, whatever must stay alive during it: the mapped library, the arrays, the scratch memory, an
-// exception on its way through generated code. It knows nothing of graphs, shapes or dtypes: those checks are the caller's.
+// functx._native: the module. What it offers to Python is defined in the files beside it.
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL functx_array_api
 #include <Python.h>
-#include <dlfcn.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 #include <numpy/arrayobject.h>
-#include <pthread.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <memory>
-#include <new>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "call.h"
+#include "compiled_function.h"
+#include "library.h"
+#include "plan.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using functx::BuildStep;
+using functx::Library;
+using functx::Plan;
+using functx::Ref;
 
 namespace {
-
-constexpr std::align_val_t kAlignment{64};
-constexpr int64_t kSpareBytes = 16 << 20;  // what an idle thread may hold on to
-
-struct Deleter {
-  void operator()(void* data) const { ::operator delete(data, kAlignment); }
-};
-using Memory = std::unique_ptr<void, Deleter>;
-
-// Throws std::bad_alloc. Never null, not even for 0 bytes.
-Memory new_memory(int64_t bytes) { return Memory(::operator new(static_cast<size_t>(bytes), kAlignment)); }
-
-// The scratch block of one call. Each thread keeps the block of its last call, which saves the page faults of a new one; a
-// call takes it out of the thread's slot, so that another call made from a callback does not find it there.
-class Workspace {
- public:
-  explicit Workspace(int64_t bytes) : block_(std::exchange(spare_, {})) {
-    if (block_.memory && block_.bytes >= bytes) return;
-    block_ = {};  // first, so that old and new are never held together
-    block_ = {new_memory(bytes), bytes};
-  }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  ~Workspace() {
-    if (block_.bytes <= kSpareBytes) spare_ = std::move(block_);
-  }
-
-  void* data() const { return block_.memory.get(); }
-
- private:
-  struct Block {
-    Memory memory;
-    int64_t bytes = 0;
-  };
-
-  Block block_;
-  static thread_local Block spare_;
-};
-thread_local Workspace::Block Workspace::spare_;
-
-// What `context` points to during a call.
-struct Context {
-  nb::object callback;
-  std::vector<Memory> allocated;
-  std::exception_ptr raised;  // the first exception of a callback, until generated code has returned
-};
-
-nb::list addresses(void* const* pointers) {
-  nb::list result;
-  for (; *pointers; ++pointers) result.append(reinterpret_cast<uintptr_t>(*pointers));
-  return result;
-}
-
-// The next two are called by generated code. C++ exceptions stop here: that code promises nothing about them.
-
-void* allocate(void* context, int64_t bytes) {
-  if (bytes < 0) return nullptr;
-  try {
-    auto& allocated = static_cast<Context*>(context)->allocated;
-    allocated.push_back(new_memory(bytes));
-    return allocated.back().get();
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-
-int call_back(void* opaque, int32_t eqn, void* const* inputs, void* const* outputs) {
-  nb::gil_scoped_acquire locked;
-  auto& context = *static_cast<Context*>(opaque);
-  if (context.raised) return 1;
-  try {
-    if (context.callback.is_none()) throw nb::type_error("the library called back, but run() was given no callback");
-    context.callback(eqn, addresses(inputs), addresses(outputs));
-    return 0;
-  } catch (...) {
-    context.raised = std::current_exception();
-    return 1;
-  }
-}
 
 // Pointers and strides of the arrays of one call. NumPy's own API reads them, because neither the buffer protocol nor
 // DLPack carries every array (bfloat16, read-only, zero strides). References are held and strides copied: the caller's
@@ -156,92 +76,115 @@ class Arguments {
   std::vector<const int64_t*> rows_;
 };
 
-[[noreturn]] void raise_os_error(const std::string& path) {
-  const char* reason = dlerror();  // usually begins with the path, but not always
-  std::string message = reason ? reason : "unknown error of the dynamic loader";
-  if (message.find(path) == std::string::npos) message = path + ": " + message;
-  PyErr_SetString(PyExc_OSError, message.c_str());
-  throw nb::python_error();
+nb::tuple run_library(const Library& library, const nb::list& inputs, const nb::list& outputs, int64_t workspace_bytes, nb::object callback) {
+  if (library.is_closed()) throw nb::value_error("run() of a closed library");
+  if (workspace_bytes < 0) throw nb::value_error("workspace must not be negative");
+  const Arguments arguments(inputs, outputs);
+  const functx::Workspace workspace(workspace_bytes);
+  functx::Context context;
+  context.callback = callback.ptr();
+  FunctxCall call{};
+  call.inputs = arguments.inputs();
+  call.strides = arguments.strides();
+  call.outputs = arguments.outputs();
+  call.workspace = workspace.data();
+  const int status = library.run(call, context);
+  if (context.raised) {
+    context.restore();
+    throw nb::python_error();
+  }
+  const int64_t* values = call.error_values;
+  return nb::make_tuple(status, call.error_eqn, call.error_kind, nb::make_tuple(values[0], values[1], values[2], values[3]));
 }
 
-// libgomp's threads do not survive a fork, and the child would wait for them forever: there, what the forking thread runs
-// is serial. (A thread that the child starts gets a team of its own.) The function is looked up when a library is loaded,
-// because the dynamic loader has no place in a fork handler. This module is never unloaded, so the handler stays valid.
-std::atomic<void (*)(int)> set_num_threads{nullptr};
+Ref share(nb::handle object) { return Ref::share(object.ptr()); }
 
-void after_fork_in_child() {
-  if (auto set = set_num_threads.load()) set(1);
+PyArray_Descr* descr_of(nb::handle dtype) { return reinterpret_cast<PyArray_Descr*>(dtype.ptr()); }
+
+using Shape = std::vector<int64_t>;
+
+// A plan from its description; see functx.transforms.native_calls, which makes it.
+nb::object make_plan(const Library& library, int64_t workspace_bytes, nb::object callback, nb::object on_error, const nb::list& constants,
+                     const nb::list& inputs, const nb::list& outputs, const nb::list& values, const nb::list& layouts,
+                     std::vector<int64_t> written, nb::object aliases, const nb::list& build, nb::object finish) {
+  auto plan = std::make_unique<Plan>();
+  plan->library = std::make_shared<Library>(library);
+  plan->workspace_bytes = workspace_bytes;
+  plan->callback = share(callback);
+  plan->on_error = share(on_error);
+  for (nb::handle array : constants) plan->constants.push_back(share(array));
+  for (nb::handle item : inputs) {  // (leaf, captured, dtype, shape)
+    auto parts = nb::cast<nb::tuple>(item);
+    functx::InputSource source;
+    source.leaf = nb::cast<int64_t>(parts[0]);
+    source.captured = share(parts[1]);
+    source.type_number = descr_of(parts[2])->type_num;
+    source.shape = nb::cast<Shape>(parts[3]);
+    plan->inputs.push_back(std::move(source));
+  }
+  for (nb::handle item : outputs) {  // (dtype, shape, target, scalar)
+    auto parts = nb::cast<nb::tuple>(item);
+    functx::OutputType out;
+    out.dtype = share(parts[0]);
+    out.shape = nb::cast<Shape>(parts[1]);
+    out.target = nb::cast<int64_t>(parts[2]);
+    out.scalar = nb::cast<bool>(parts[3]);
+    out.bytes = static_cast<int64_t>(PyDataType_ELSIZE(descr_of(parts[0])));
+    for (int64_t d : out.shape) out.bytes *= d;
+    plan->outputs.push_back(std::move(out));
+  }
+  for (nb::handle item : values) plan->values.push_back({nb::cast<int64_t>(item[0]), share(nb::object(item[1]))});
+  for (nb::handle item : layouts)
+    plan->layouts.push_back({nb::cast<int64_t>(item[0]), nb::cast<Shape>(nb::object(item[1])), nb::cast<bool>(item[2])});
+  plan->written = std::move(written);
+  if (!aliases.is_none()) {
+    plan->check_aliases = true;
+    plan->aliases = nb::cast<Shape>(aliases);
+  }
+  for (nb::handle item : build)  // (kind, index, object)
+    plan->build.push_back({static_cast<BuildStep::Kind>(nb::cast<int>(item[0])), nb::cast<int64_t>(item[1]), share(nb::object(item[2]))});
+  if (!finish.is_none()) plan->finish = share(finish);
+  PyObject* capsule = PyCapsule_New(plan.get(), functx::kPlanCapsule, [](PyObject* capsule) {
+    delete static_cast<Plan*>(PyCapsule_GetPointer(capsule, functx::kPlanCapsule));
+  });
+  if (!capsule) throw nb::python_error();
+  plan.release();
+  return nb::steal(capsule);
 }
-
-class Library {
- public:
-  explicit Library(const std::filesystem::path& path) {
-    // Absolute, because dlopen searches the system's folders for a bare name.
-    const std::string name = std::filesystem::absolute(path).string();
-    void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle) raise_os_error(name);
-    handle_ = std::shared_ptr<void>(handle, dlclose);
-    entry_ = reinterpret_cast<decltype(entry_)>(dlsym(handle, "run"));
-    if (!entry_) raise_os_error(name);
-    // The idle threads of an OpenMP team sleep inside libgomp: unloading it with the last library that uses it would
-    // pull the code from under them. This keeps it mapped if it is loaded at all.
-    if (void* gomp = dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE))
-      set_num_threads = reinterpret_cast<void (*)(int)>(dlsym(gomp, "omp_set_num_threads"));
-  }
-
-  void close() { handle_.reset(); }
-
-  nb::tuple run(const nb::list& inputs, const nb::list& outputs, int64_t workspace_bytes, nb::object callback) {
-    // A second reference: a callback or another thread may close the library meanwhile.
-    const std::shared_ptr<void> handle = handle_;
-    if (!handle) throw nb::value_error("run() of a closed library");
-    if (workspace_bytes < 0) throw nb::value_error("workspace must not be negative");
-
-    const Arguments arguments(inputs, outputs);
-    const Workspace workspace(workspace_bytes);
-    Context context{std::move(callback), {}, nullptr};
-    FunctxCall call{};
-    call.inputs = arguments.inputs();
-    call.strides = arguments.strides();
-    call.outputs = arguments.outputs();
-    call.workspace = workspace.data();
-    call.allocate = allocate;
-    call.callback = call_back;
-    call.context = &context;
-    call.error_eqn = -1;
-
-    int status;
-    {
-      nb::gil_scoped_release unlocked;
-      status = entry_(&call);
-    }
-    if (context.raised) std::rethrow_exception(context.raised);
-    const int64_t* values = call.error_values;
-    return nb::make_tuple(status, call.error_eqn, call.error_kind, nb::make_tuple(values[0], values[1], values[2], values[3]));
-  }
-
- private:
-  std::shared_ptr<void> handle_;
-  int (*entry_)(FunctxCall*);
-};
 
 }  // namespace
 
 NB_MODULE(_native, module) {
   if (PyArray_ImportNumPyAPI() < 0) throw nb::python_error();
-  if (pthread_atfork(nullptr, nullptr, after_fork_in_child) != 0) throw std::bad_alloc();
+  if (!functx::install_fork_handler()) throw std::bad_alloc();
 
   // Libraries live as long as the caches that hold them, which is until the interpreter has gone: nothing to warn of.
   nb::set_leak_warnings(false);
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const functx::LoadError& error) {
+      PyErr_SetString(PyExc_OSError, error.what());
+    }
+  });
 
-  module.doc() = "Loads and calls the libraries that functx compiles.";
+  module.doc() = "Loads the libraries that functx compiles, and calls them.";
   nb::class_<Library>(module, "Library", "A compiled library that exports run(FunctxCall*), see functx/runtime/call.h.")
-      .def(nb::init<const std::filesystem::path&>(), "path"_a,
+      .def("__init__", [](Library* self, const std::filesystem::path& path) { new (self) Library(path.string()); }, "path"_a,
            "Loads the library at path; OSError with the loader's words if it cannot be loaded or exports no `run`.")
-      .def("run", &Library::run, "inputs"_a, "outputs"_a, "workspace"_a = 0, "callback"_a = nb::none(),
+      .def("run", run_library, "inputs"_a, "outputs"_a, "workspace"_a = 0, "callback"_a = nb::none(),
            "Calls the library without Python's lock; returns (status, eqn, kind, (v0, v1, v2, v3)).\n\n"
            "inputs: list of numpy.ndarray with any strides. outputs: list of C-contiguous writeable numpy.ndarray.\n"
            "workspace: bytes of scratch memory. callback(eqn, inputs, outputs): called with two lists of addresses; what it\n"
            "raises is raised from here. dtypes and shapes are not checked. ValueError after close().")
       .def("close", &Library::close, "Unloads the library, once calls still running have returned; closing twice is harmless.");
+
+  module.def("make_plan", make_plan, "library"_a, "workspace_bytes"_a, "callback"_a.none(), "on_error"_a, "constants"_a, "inputs"_a,
+             "outputs"_a, "values"_a, "layouts"_a, "written"_a, "aliases"_a.none(), "build"_a, "finish"_a.none(),
+             "How an entry is called, for CompiledFunction._install; see functx.transforms.native_calls.");
+  module.def("set_context_variables", [](nb::handle trace, nb::handle config) { functx::set_context_variables(trace.ptr(), config.ptr()); },
+             "trace"_a, "config"_a, "The context variables of the current trace and of the configuration.");
+  PyObject* type = functx::make_compiled_function_type();
+  if (!type) throw nb::python_error();
+  module.attr("CompiledFunction") = nb::steal(type);
 }

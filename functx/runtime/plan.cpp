@@ -1,0 +1,340 @@
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NO_IMPORT_ARRAY
+#define PY_ARRAY_UNIQUE_SYMBOL functx_array_api
+#include "plan.h"
+
+#include <numpy/arrayobject.h>
+#include <numpy/arrayscalars.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+
+#include "signature.h"
+
+namespace functx {
+
+namespace {
+
+PyArrayObject* as_array(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
+
+int64_t aligned(int64_t bytes) { return (bytes + 63) & ~int64_t{63}; }
+
+// The first and one past the last byte of an array.
+struct Range {
+  const char* first;
+  const char* last;
+
+  explicit Range(PyArrayObject* array) : first(static_cast<char*>(PyArray_DATA(array))), last(first) {
+    if (PyArray_SIZE(array) == 0) return;
+    last += PyArray_ITEMSIZE(array);
+    for (int i = 0; i < PyArray_NDIM(array); ++i) {
+      const npy_intp reach = PyArray_STRIDE(array, i) * (PyArray_DIM(array, i) - 1);
+      (reach > 0 ? last : first) += reach;
+    }
+  }
+  bool meets(const Range& other) const { return first < other.last && other.first < last; }
+};
+
+bool same_memory(PyArrayObject* a, PyArrayObject* b) {
+  if (PyArray_DATA(a) != PyArray_DATA(b) || PyArray_NDIM(a) != PyArray_NDIM(b) || PyArray_TYPE(a) != PyArray_TYPE(b)) return false;
+  const size_t bytes = sizeof(npy_intp) * static_cast<size_t>(PyArray_NDIM(a));
+  return !std::memcmp(PyArray_DIMS(a), PyArray_DIMS(b), bytes) && !std::memcmp(PyArray_STRIDES(a), PyArray_STRIDES(b), bytes);
+}
+
+// A number as the 16 bytes that compiled code reads. False: it does not fit (an int beyond int64).
+bool number_bytes(PyObject* object, char* bytes) {
+  if (PyFloat_CheckExact(object)) {
+    const double value = PyFloat_AS_DOUBLE(object);
+    std::memcpy(bytes, &value, sizeof value);
+  } else if (PyBool_Check(object)) {
+    *bytes = object == Py_True;
+  } else if (PyLong_CheckExact(object)) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow) return false;
+    std::memcpy(bytes, &value, sizeof value);
+  } else if (PyComplex_CheckExact(object)) {
+    const Py_complex value = PyComplex_AsCComplex(object);
+    std::memcpy(bytes, &value, sizeof value);
+  } else {  // a NumPy scalar; PyArray_ScalarAsCtype does not know those of other packages (bfloat16)
+    Ref array(PyArray_FromScalar(object, nullptr));
+    if (!array) {
+      PyErr_Clear();
+      return false;
+    }
+    std::memcpy(bytes, PyArray_DATA(as_array(array.get())), static_cast<size_t>(PyArray_ITEMSIZE(as_array(array.get()))));
+  }
+  return true;
+}
+
+// Whether a Python number is the very one (floats by their bits).
+bool same_number(PyObject* a, PyObject* b) {
+  if (Py_TYPE(a) != Py_TYPE(b)) return false;
+  char left[16] = {}, right[16] = {};
+  return number_bytes(a, left) && number_bytes(b, right) && !std::memcmp(left, right, sizeof left);
+}
+
+// A captured array, or what a weak reference to it refers to; a new reference, or null.
+PyObject* strong(PyObject* object) {
+  if (!PyWeakref_CheckRef(object)) return Py_NewRef(object);
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* target = nullptr;
+  if (PyWeakref_GetRef(object, &target) < 0) PyErr_Clear();
+  return target;
+#else
+  return Py_NewRef(PyWeakref_GetObject(object));
+#endif
+}
+
+PyObject* python_number(const char* bytes, int type) {
+  switch (type) {
+    case NPY_BOOL:
+      return PyBool_FromLong(*bytes);
+    case NPY_DOUBLE: {
+      double value;
+      std::memcpy(&value, bytes, sizeof value);
+      return PyFloat_FromDouble(value);
+    }
+    case NPY_CDOUBLE: {
+      Py_complex value;
+      std::memcpy(&value, bytes, sizeof value);
+      return PyComplex_FromCComplex(value);
+    }
+    default: {
+      int64_t value;
+      std::memcpy(&value, bytes, sizeof value);
+      return PyLong_FromLongLong(value);
+    }
+  }
+}
+
+}  // namespace
+
+// What one call owns.
+struct Plan::Call {
+  SmallVector<PyObject*, 24> arrays;    // per input: a reference to the array that is read, or null for a number
+  SmallVector<PyObject*, 24> originals; // per input: borrowed from the caller or `captured`
+  SmallVector<void*, 24> pointers;
+  SmallVector<void*, 16> out_pointers;
+  SmallVector<PyObject*, 16> out_arrays;
+  SmallVector<PyObject*, 4> captured;
+  struct alignas(16) Number {
+    char bytes[16];
+  };
+  SmallVector<Number, 16> numbers, out_numbers;
+
+  ~Call() {
+    for (PyObject* object : arrays) Py_XDECREF(object);
+    for (PyObject* object : out_arrays) Py_XDECREF(object);
+    for (PyObject* object : captured) Py_XDECREF(object);
+  }
+};
+
+bool Plan::holds(PyObject* const* leaves, size_t count) const {
+  for (const auto& check : values)
+    if (!same_number(leaves[check.leaf], check.value.get())) return false;
+  for (const auto& check : layouts) {
+    PyArrayObject* array = as_array(leaves[check.leaf]);
+    if (static_cast<bool>(PyArray_ISWRITEABLE(array)) != check.writeable) return false;
+    if (!std::equal(check.strides.begin(), check.strides.end(), PyArray_STRIDES(array))) return false;
+  }
+  if (!check_aliases) return true;
+  for (size_t i = 0; i < count; ++i) {
+    if (!PyArray_CheckExact(leaves[i]) || PyArray_SIZE(as_array(leaves[i])) == 0) continue;
+    size_t first = 0;
+    while (first < i && !(PyArray_CheckExact(leaves[first]) && same_memory(as_array(leaves[first]), as_array(leaves[i])))) ++first;
+    if (static_cast<int64_t>(first) != aliases[i]) return false;
+  }
+  return true;
+}
+
+bool Plan::conflicts(const Call& call) const {
+  for (const int64_t target : written) {
+    PyArrayObject* array = as_array(call.originals[target]);
+    if (!PyArray_ISWRITEABLE(array)) return true;
+    const Range range(array);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      PyObject* other = call.originals[i];
+      if (static_cast<int64_t>(i) != target && PyArray_Check(other) && range.meets(Range(as_array(other)))) return true;
+    }
+  }
+  return false;
+}
+
+Outcome Plan::bind(PyObject* const* leaves, Call& call) const {
+  const size_t count = inputs.size();
+  call.numbers.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    const InputSource& source = inputs[i];
+    PyObject* object = source.leaf >= 0 ? leaves[source.leaf] : source.captured.get();
+    if (source.leaf < 0) {
+      object = strong(object);
+      call.captured.push_back(object);
+      if (!object || !PyArray_Check(object)) return Outcome::kMiss;  // let go of
+      PyArrayObject* array = as_array(object);
+      if (PyArray_TYPE(array) != source.type_number || PyArray_NDIM(array) != static_cast<int>(source.shape.size()) ||
+          !PyArray_ISNOTSWAPPED(array) || !std::equal(source.shape.begin(), source.shape.end(), PyArray_DIMS(array)))
+        return Outcome::kMiss;
+    }
+    call.originals.push_back(object);
+    if (!PyArray_Check(object)) {
+      call.arrays.push_back(nullptr);
+      if (!number_bytes(object, call.numbers[i].bytes)) return Outcome::kMiss;
+      call.pointers.push_back(call.numbers[i].bytes);
+      continue;
+    }
+    PyArrayObject* array = as_array(object);
+    PyObject* readable = PyArray_ISCARRAY_RO(array) ? Py_NewRef(object) : PyArray_NewCopy(array, NPY_CORDER);
+    if (!readable) return Outcome::kError;
+    call.arrays.push_back(readable);
+    call.pointers.push_back(PyArray_DATA(as_array(readable)));
+  }
+  if (conflicts(call)) return Outcome::kMiss;
+  for (const Ref& constant : constants) call.pointers.push_back(PyArray_DATA(as_array(constant.get())));
+  return Outcome::kDone;
+}
+
+bool Plan::allocate(Call& call, char* scratch) const {
+  call.out_numbers.resize(outputs.size());
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const OutputType& out = outputs[k];
+    PyObject* array = nullptr;
+    void* place;
+    if (out.scalar) {
+      place = call.out_numbers[k].bytes;
+    } else if (out.target >= 0) {
+      place = scratch;
+      scratch += aligned(out.bytes);
+    } else {
+      array = new_array(out.dtype.get(), static_cast<int>(out.shape.size()), out.shape.data(), static_cast<size_t>(out.bytes));
+      if (!array) return false;
+      place = PyArray_DATA(as_array(array));
+    }
+    call.out_arrays.push_back(array);
+    call.out_pointers.push_back(place);
+  }
+  return true;
+}
+
+bool Plan::write_back(Call& call) const {
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const OutputType& out = outputs[k];
+    if (out.target < 0) continue;
+    PyArrayObject* target = as_array(call.originals[out.target]);
+    if (PyArray_ISCARRAY(target)) {
+      std::memcpy(PyArray_DATA(target), call.out_pointers[k], static_cast<size_t>(out.bytes));
+      continue;
+    }
+    Py_INCREF(out.dtype.get());
+    Ref value(PyArray_NewFromDescr(&PyArray_Type, reinterpret_cast<PyArray_Descr*>(out.dtype.get()), static_cast<int>(out.shape.size()),
+                                   out.shape.data(), nullptr, call.out_pointers[k], NPY_ARRAY_CARRAY, nullptr));
+    if (!value || PyArray_CopyInto(target, as_array(value.get())) < 0) return false;
+  }
+  return true;
+}
+
+PyObject* Plan::results(Call& call) const {
+  if (finish) {
+    Ref outs(PyList_New(0)), bound(PyList_New(0));
+    if (!outs || !bound) return nullptr;
+    for (PyObject* array : call.out_arrays)
+      if (PyList_Append(outs.get(), array ? array : Py_None) < 0) return nullptr;
+    for (PyObject* object : call.originals)
+      if (PyList_Append(bound.get(), object) < 0) return nullptr;
+    return PyObject_CallFunctionObjArgs(finish.get(), outs.get(), bound.get(), nullptr);
+  }
+  std::vector<Ref> stack;
+  stack.reserve(build.size());
+  for (const BuildStep& step : build) {
+    Ref made;
+    const auto count = static_cast<Py_ssize_t>(step.index);
+    switch (step.kind) {
+      case BuildStep::kArray:
+        made = Ref::share(call.out_arrays[step.index]);
+        break;
+      case BuildStep::kScalar:
+        made = Ref(PyArray_Scalar(call.out_numbers[step.index].bytes,
+                                  reinterpret_cast<PyArray_Descr*>(outputs[step.index].dtype.get()), nullptr));
+        break;
+      case BuildStep::kPython:
+        made = Ref(python_number(call.out_numbers[step.index].bytes,
+                                 reinterpret_cast<PyArray_Descr*>(outputs[step.index].dtype.get())->type_num));
+        break;
+      case BuildStep::kInput:
+        made = Ref::share(call.originals[step.index]);
+        break;
+      case BuildStep::kConstant:
+        made = step.object;
+        break;
+      case BuildStep::kTuple:
+      case BuildStep::kNamedTuple: {
+        Ref tuple(PyTuple_New(count));
+        if (!tuple) return nullptr;
+        for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple.get(), i, stack[stack.size() - count + i].release());
+        stack.resize(stack.size() - count);
+        made = step.kind == BuildStep::kTuple ? tuple : Ref(PyObject_Call(step.object.get(), tuple.get(), nullptr));
+        break;
+      }
+      case BuildStep::kList: {
+        made = Ref(PyList_New(count));
+        if (!made) return nullptr;
+        for (Py_ssize_t i = 0; i < count; ++i) PyList_SET_ITEM(made.get(), i, stack[stack.size() - count + i].release());
+        stack.resize(stack.size() - count);
+        break;
+      }
+      case BuildStep::kDict: {
+        made = Ref(PyDict_New());
+        if (!made) return nullptr;
+        for (Py_ssize_t i = 0; i < count; ++i)
+          if (PyDict_SetItem(made.get(), PyTuple_GET_ITEM(step.object.get(), i), stack[stack.size() - count + i].get()) < 0) return nullptr;
+        stack.resize(stack.size() - count);
+        break;
+      }
+    }
+    if (!made) return nullptr;
+    stack.push_back(std::move(made));
+  }
+  return stack.back().release();
+}
+
+Outcome Plan::run(PyObject* const* leaves, size_t count, PyObject** result) const {
+  if (!holds(leaves, count)) return Outcome::kMiss;
+  Call call;
+  const Outcome bound = bind(leaves, call);
+  if (bound != Outcome::kDone) return bound;
+  int64_t scratch_bytes = 0;
+  for (const OutputType& out : outputs)
+    if (out.target >= 0 && !out.scalar) scratch_bytes += aligned(out.bytes);
+  try {
+    const int64_t arena = aligned(workspace_bytes);
+    const Workspace workspace(arena + scratch_bytes);
+    if (!allocate(call, workspace.data() + arena)) return Outcome::kError;
+    FunctxCall raw{};
+    raw.inputs = call.pointers.data();
+    raw.outputs = call.out_pointers.data();
+    raw.workspace = workspace.data();
+    Context context;
+    context.callback = callback.get();
+    const int status = library->run(raw, context);
+    if (context.raised) {
+      context.restore();
+      return Outcome::kError;
+    }
+    if (status != FUNCTX_OK) {
+      const int64_t* v = raw.error_values;
+      Ref error(PyObject_CallFunction(on_error.get(), "ii(LLLL)", raw.error_eqn, raw.error_kind, static_cast<long long>(v[0]),
+                                      static_cast<long long>(v[1]), static_cast<long long>(v[2]), static_cast<long long>(v[3])));
+      if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+      return Outcome::kError;
+    }
+    if (!write_back(call)) return Outcome::kError;
+    *result = results(call);
+    return *result ? Outcome::kDone : Outcome::kError;
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+    return Outcome::kError;
+  }
+}
+
+}  // namespace functx

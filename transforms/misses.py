@@ -1,0 +1,100 @@
+"""Why a call of a jitted function found no entry: which part of the key, or which condition, no entry shares with it.
+
+Misses are remembered for :func:`explain_misses`; a function that is traced again and again gets one warning.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from functx import trees
+from functx.errors import PerformanceWarning
+from functx.source import user_source, warn
+from functx.transforms.entries import Entry, Key
+
+MAX_REMEMBERED = 256
+QUIET_TRACES = 32  # traces of one function before the warning
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A call that had to be traced.
+
+    Attributes:
+      function: the jitted function, with its line.
+      line: the caller's line.
+      reason: what differs from the entry that comes nearest; for a first call that it is the first.
+    """
+
+    function: str
+    line: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.function}, called at {self.line}: {self.reason}"
+
+
+_recent: deque[Miss] = deque(maxlen=MAX_REMEMBERED)
+_lock = threading.Lock()
+
+
+def explain_misses() -> list[Miss]:
+    """The last calls of jitted functions that had to be traced, the latest last, each with what it does not share with earlier calls.
+
+    >>> import numpy as np
+    >>> import functx as fx
+    >>> f = fx.jit(lambda x: x + 1, backend="reference")
+    >>> y = f(np.ones(2)), f(np.ones(3))
+    >>> fx.explain_misses()[-1].reason
+    "argument 'x' is f64[3], before it was f64[2]"
+    """
+    with _lock:
+        return list(_recent)
+
+
+def record(function: str, reason: str, traces: int) -> None:
+    """Remember a miss; the trace that is one too many is warned of."""
+    source = user_source()
+    with _lock:
+        _recent.append(Miss(function, source.describe() if source else "an unknown line", reason))
+    if traces == QUIET_TRACES + 1:
+        warn(
+            f"jit of {function} has been traced {traces} times. This time {reason}. Each trace costs compile time: pad or group the sizes, "
+            "pass what varies as arrays, or see functx.explain_misses().",
+            PerformanceWarning,
+        )
+
+
+def reason_for(key: Key, leaves: Sequence[Any], labels: Sequence[str], entries: Mapping[Key, Sequence[Entry]]) -> str:
+    """What a call with this key and these leaves does not share with the entry that comes nearest."""
+    known = [(k, entry) for k, group in entries.items() for entry in group]
+    if not known:
+        return "it is the first call"
+    reasons = [(key.structure != k.structure, list(_differences(key, k, entry, leaves, labels))) for k, entry in reversed(known)]
+    return "; ".join(min(reasons, key=lambda item: (item[0], len(item[1])))[1][:3])
+
+
+def _differences(key: Key, other: Key, entry: Entry, leaves: Sequence[Any], labels: Sequence[str]) -> Iterator[str]:
+    if key.options != other.options:
+        yield f"the options are {key.options}, before they were {other.options}"
+    if key.static != other.static:
+        yield f"the static arguments are {_shown(key.static)}, before they were {_shown(other.static)}"
+    if key.structure != other.structure:
+        yield f"the arguments are {trees.show(key.structure)}, before they were {trees.show(other.structure)}"
+        return
+    for label, mine, theirs in zip(labels, key.leaves, other.leaves, strict=True):
+        if mine != theirs:
+            yield f"argument {label} is {_shown(mine)}, before it was {_shown(theirs)}"
+    if key == other:
+        yield entry.obstacle(leaves, labels) or "an entry that fits was made meanwhile"
+
+
+def _shown(part: Any) -> str:
+    """A typed value without its type."""
+    if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], type):
+        return repr(part[1]) if not isinstance(part[1], bytes) else part[0].__name__
+    return f"({', '.join(f'{name}={_shown(value)}' for name, value in part)})" if isinstance(part, tuple) else str(part)
