@@ -5,6 +5,7 @@ Misses are remembered for :func:`explain_misses`; a function that is traced agai
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,7 +95,13 @@ def _differences(key: Key, other: Key, entry: Entry, leaves: Sequence[Any], labe
 
 
 def _shown(part: Any) -> str:
-    """A typed value without its type."""
-    if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], type):
-        return repr(part[1]) if not isinstance(part[1], bytes) else part[0].__name__
-    return f"({', '.join(f'{name}={_shown(value)}' for name, value in part)})" if isinstance(part, tuple) else str(part)
+    """A typed value as the user wrote it; static arguments by position or name."""
+    if not isinstance(part, tuple):
+        return str(part)
+    if len(part) == 2 and isinstance(part[0], type):
+        kind, value = part
+        if isinstance(value, bytes) and kind in (float, complex):
+            numbers = struct.unpack(f"<{len(value) // 8}d", value)
+            return repr(kind(*numbers))
+        return repr(value) if kind not in (tuple, frozenset) else f"({', '.join(map(_shown, value))})"
+    return ", ".join(f"{name if isinstance(name, str) else f'number {name}'}: {_shown(value)}" for name, value in part)
