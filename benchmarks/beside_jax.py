@@ -5,8 +5,6 @@ Needs the `bench` extra (jax). Run on a quiet machine:  python benchmarks/beside
 
 import argparse
 import statistics
-import subprocess
-import sys
 import time
 
 import jax
@@ -102,43 +100,13 @@ def tracing(pairs):
     )
 
 
-FIRST_CALL = """
-import time, numpy as np
-{setup}
-start = time.perf_counter()
-{call}
-print(time.perf_counter() - start)
-"""
-
-
-def first_call(pairs):
-    """Trace, compile and first call in a fresh process each time, import excluded."""
-    arrays = "x = np.linspace(0, 1, 1000).reshape(100, 10); w = np.ones((10, 5))"
-    ours = FIRST_CALL.format(
-        setup=f"import functx as fx; {arrays}",
-        call="fx.jit(fx.grad(lambda w: (np.tanh(x @ w) ** 2).sum()))(w)",
-    )
-    theirs = FIRST_CALL.format(
-        setup=f"import jax; jax.config.update('jax_enable_x64', True); import jax.numpy as jnp; {arrays}; w = jnp.array(w)",
-        call="jax.jit(jax.grad(lambda w: (jnp.tanh(x @ w) ** 2).sum()))(w).block_until_ready()",
-    )
-
-    def run(code):
-        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()[-1])
-
-    times = [(run(ours), run(theirs)) for _ in range(max(3, pairs // 6))]
-    ms = [1e3 * statistics.median(t) for t in zip(*times, strict=True)]
-    ratio = statistics.median(a / b for a, b in times)
-    print(f"{'first call of a jitted gradient, fresh process':58} {ms[0]:9.3f} {ms[1]:9.3f}   {ratio:6.2f}")
-
-
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--pairs", type=int, default=30, help="alternated pairs per figure")
     pairs = arguments.parse_args().pairs
     print(f"jax {jax.__version__}, numpy {np.__version__}")
     print(f"{'':58} {'functx ms':>9} {'JAX ms':>9}   {'ratio':>6}")
-    for measure in (mlp_step, pointwise, tracing, first_call):
+    for measure in (mlp_step, pointwise, tracing):
         measure(pairs)
 
 

@@ -57,7 +57,8 @@ END = "\nprint(time.perf_counter() - start - made)"
 def seconds(library, cache):
     """Import and first call, without importing NumPy and making the data."""
     environment = {**os.environ, "FUNCTX_CACHE_DIR": f"{cache}/functx", "JAX_COMPILATION_CACHE_DIR": f"{cache}/jax"}
-    done = subprocess.run([sys.executable, "-c", DATA + library + END], env=environment, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", DATA + library + END]  # in another folder: the checkout's own functx/ lacks its other halves
+    done = subprocess.run(command, env=environment, cwd=cache, capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
