@@ -10,7 +10,8 @@ import numpy as np
 from functx import trees
 from functx.dtypes import is_inexact
 from functx.errors import NonLinearError, StructureError
-from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Literal, Output, OutRole, Var
+from functx.interpret import eval_eqn
+from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, InRole, Literal, Output, OutRole, Var
 from functx.source import function_source, hides_frames
 from functx.trace import current_trace, where
 from functx.transforms.arguments import flatten_arguments
@@ -110,8 +111,9 @@ def linear_transpose(f: Callable[..., Any], *examples: Any) -> Callable[..., Any
             raise StructureError(what, where=where(), why="linear functions are functions of floats", fix="close over it")
     flags = [i in given for i in range(len(staged.trace.inputs))]
     graph = inline_calls(staged.graph, flags)
-    _refuse_offsets(graph, flags, staged)
-    linear = _adjoint(graph, flags, staged, input_values(staged, parent), parent)
+    values = input_values(staged, parent)
+    _refuse_offsets(graph, flags, staged, values)
+    linear = _adjoint(graph, flags, staged, values, parent)
     kinds = [staged.trace.inputs[slot].var.aval.kind for slot in given]
     results, out_tree = staged.results, staged.out_tree
     staged.trace.release()
@@ -149,30 +151,46 @@ def _adjoint(graph: Graph, flags: Sequence[bool], staged: Any, values: Sequence[
     return LinearMap(backward, residuals, parent, f"the transpose of {staged.trace.name}")
 
 
-def _refuse_offsets(graph: Graph, flags: Sequence[bool], staged: Any) -> None:
+def _refuse_offsets(graph: Graph, flags: Sequence[bool], staged: Any, values: Sequence[Any]) -> None:
     """Refuse a function that adds a constant other than zero: it is linear in the wider sense only, and its transpose would lose it."""
     alive = {v for v, flag in zip_strict(graph.in_vars, flags) if flag}
-    nonzero: set[Atom] = {v for v, array in graph.consts if array.any()}
+    fixed: list[Eqn] = []
+    joins: list[tuple[Eqn | None, Atom]] = []
     for eqn in graph.eqns:
-        primitive, reached = eqn.primitive, [a in alive for a in eqn.inputs]
-        offsets = [i for i, (a, flag) in enumerate(zip_strict(eqn.inputs, reached)) if not flag and _is_nonzero(a, nonzero)]
-        if any(reached):
-            alive.update(eqn.outputs)
-            if not primitive.bilinear and any(primitive.is_linear_in(i) for i in offsets):
-                raise NonLinearError(
-                    f"a function that must be linear is not: '{primitive.name}' joins a constant to a value that depends on its arguments",
-                    where=eqn.source.describe() if eqn.source else None,
-                    why="a linear function of zero is zero",
-                    fix="leave the constant out, or take functx.linearize(f, x), whose function has none",
-                )
-        elif offsets and primitive.name == "broadcast":
-            nonzero.update(eqn.outputs)
+        reached = [a in alive for a in eqn.inputs]
+        if not any(reached):
+            fixed.append(eqn)
+            continue
+        alive.update(eqn.outputs)
+        if not eqn.primitive.bilinear:
+            joins += [(eqn, a) for i, (a, flag) in enumerate(zip_strict(eqn.inputs, reached)) if not flag and eqn.primitive.is_linear_in(i)]
+    joins += [(None, graph.outputs[r.value].atom) for r in staged.results if has_tangent(r) and graph.outputs[r.value].atom not in alive]
+    known = _known_values(graph, fixed, values)
+    for eqn, atom in joins:
+        if np.any(atom.value if isinstance(atom, Literal) else known.get(atom, 0)):
+            raise _offset_error(eqn, staged)
     constants = [r.constant for r in staged.results if r.aval is None and isinstance(r.constant, (np.ndarray, np.generic, float, complex))]
     if any(np.any(c) for c in constants):
-        raise NonLinearError(
-            f"{staged.trace.name} returns a constant other than zero", where=where(), why="a linear function of zero is zero"
-        )
+        raise _offset_error(None, staged)
 
 
-def _is_nonzero(atom: Atom, nonzero: set[Atom]) -> bool:
-    return bool(atom.value != 0) if isinstance(atom, Literal) else atom in nonzero
+def _known_values(graph: Graph, eqns: Sequence[Eqn], values: Sequence[Any]) -> dict[Var, Any]:
+    """The values of equations as far as they are known; what depends on an enclosing trace is not."""
+    known: dict[Var, Any] = dict(graph.consts)
+    known.update({v: value for v, value in zip_strict(graph.in_vars, values) if isinstance(value, np.ndarray)})
+    for eqn in eqns:
+        if eqn.primitive.family != "callback" and all(isinstance(a, Literal) or a in known for a in eqn.inputs):
+            known.update(zip_strict(eqn.outputs, eval_eqn(eqn, known)))
+    return known
+
+
+def _offset_error(eqn: Eqn | None, staged: Any) -> NonLinearError:
+    if eqn is None:
+        what = f"{staged.trace.name} returns a constant other than zero"
+        return NonLinearError(what, where=where(), why="a linear function of zero is zero")
+    return NonLinearError(
+        f"a function that must be linear is not: '{eqn.primitive.name}' joins a constant to a value that depends on its arguments",
+        where=eqn.source.describe() if eqn.source else None,
+        why="a linear function of zero is zero",
+        fix="leave the constant out, or take functx.linearize(f, x), whose function has none",
+    )
