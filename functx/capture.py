@@ -43,7 +43,7 @@ class CaptureTable:
     def find(self, array: np.ndarray) -> CapturedArray | None:
         """The entry for this memory, if its contents are those that the entry stands for or a handle has written to it."""
         for entry in self._by_memory.get(memory_key(array), ()):
-            if entry.handle.generation > 0 or entry.unchanged():
+            if entry.handle.root.generation > 0 or entry.unchanged():
                 return entry
         return None
 
@@ -203,7 +203,7 @@ def place(value: Any) -> Any:
 
 def overlaps(arrays: Sequence[np.ndarray], written: Sequence[bool]) -> Iterator[tuple[int, int]]:
     """Pairs of positions of arrays that share elements, one of each pair being written."""
-    bounds = sorted((*_byte_bounds(a), i) for i, a in enumerate(arrays) if a.size)
+    bounds = sorted((*byte_bounds(a), i) for i, a in enumerate(arrays) if a.size)
     reaching: list[tuple[int, int, int]] = []  # arrays that end behind the start of the present one
     for low, high, i in bounds:
         reaching = [other for other in reaching if other[1] > low]
@@ -213,7 +213,8 @@ def overlaps(arrays: Sequence[np.ndarray], written: Sequence[bool]) -> Iterator[
         reaching.append((low, high, i))
 
 
-def _byte_bounds(array: np.ndarray) -> tuple[int, int]:
+def byte_bounds(array: np.ndarray) -> tuple[int, int]:
+    """The address of the first byte of an array's elements, and of the first one behind them."""
     if array.flags.c_contiguous:
         start = array.__array_interface__["data"][0]
         return start, start + array.nbytes

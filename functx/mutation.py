@@ -15,7 +15,7 @@ from functx.ir import AbstractArray, Atom
 from functx.ops import elementwise, indexing, movement, parts
 from functx.primitive import Emitter, Primitive
 from functx.source import user_source
-from functx.trace import Tracer, ViewOp
+from functx.trace import Trace, Tracer, ViewOp
 from functx.util import invert_permutation
 
 # How the new contents of a view are put into its parent: f(b, parent's old value, new value of the view, view op).
@@ -49,13 +49,16 @@ def make_view(
 def write(handle: Tracer, value: Atom) -> None:
     """Replace the contents of ``handle`` by ``value``, of the same shape and dtype, as everyone who shares its memory will see."""
     check_writeable(handle)
-    _write(handle, value)
+    if handle.root.generation == 0:
+        Trace.before_first_write(handle)
+    write_through(handle, value)
 
 
-def _write(handle: Tracer, value: Atom) -> None:
+def write_through(handle: Tracer, value: Atom) -> None:
+    """Give a handle new contents, and its parents what follows from them."""
     op, parent = handle.view_op, handle.parent
     if parent is not None:
-        _write(parent, WRITE_THROUGH[op.primitive](handle.stage.emit, parent.atom, value, op))
+        write_through(parent, WRITE_THROUGH[op.primitive](handle.stage.emit, parent.atom, value, op))
     handle.assign(value)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -46,7 +46,9 @@ class TraceInput:
       differentiated: derivatives are taken with respect to it.
       specialize: called when the value of a Python scalar is demanded under jit; it records the value in the cache entry and returns it.
       label: how error messages call it.
-      array: the captured array, for inputs that are read by reference.
+      array: the array itself, where there is one: an argument, or one that is read by reference.
+      axis: the axis of the array along which it is mapped; the input stands for one example.
+      base: for the memory that several inputs share (functx.aliasing): what they are in it.
     """
 
     var: Var
@@ -60,11 +62,13 @@ class TraceInput:
     specialize: Callable[[], Any] | None = None
     label: str = ""
     array: np.ndarray | None = None
+    axis: int | None = None
+    base: Any = None
 
     @property
     def written(self) -> bool:
-        """Whether the function wrote to it."""
-        return self.handle.generation > 0
+        """Whether the function wrote to it. (What is written through an input that has a base is written to the base.)"""
+        return self.handle.parent is None and self.handle.generation > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +86,12 @@ class ViewOp:
 class Tracer:
     """Stands for an array (or NumPy or Python scalar, see ``kind``) inside a traced function. Made by transforms, never by users."""
 
-    __slots__ = ("__weakref__", "_atom", "_shadow", "aval", "generation", "parent", "root", "seen", "stage", "view_op")
+    __slots__ = ("__weakref__", "_atom", "_shadow", "aval", "generation", "parent", "seen", "stage", "view_op")
 
     def __init__(self, trace: Trace, atom: Atom, aval: AbstractArray, shadow: Any = None):
         self.stage, self._atom, self.aval, self._shadow = trace, atom, aval, shadow
         self.parent: Tracer | None = None
         self.view_op: ViewOp | None = None
-        self.root = self
         self.generation = 0  # of a root: counts writes
         self.seen = 0  # of a view: the root's generation when _atom was read
 
@@ -98,13 +101,21 @@ class Tracer:
         return self.aval.kind
 
     @property
+    def root(self) -> Tracer:
+        """The handle that owns the memory: itself, unless it is a view."""
+        handle = self
+        while handle.parent is not None:
+            handle = handle.parent
+        return handle
+
+    @property
     def atom(self) -> Atom:
         """The current value; a stale view reads its parent again."""
-        if self.parent is not None and self.seen != self.root.generation:
+        if self.parent is not None and self.seen != (generation := self.root.generation):
             op, parent, builder = self.view_op, self.parent.atom, self.stage.builder
             present, builder.source = builder.source, op.source
             (self._atom,) = builder.bind(op.primitive, (parent, *op.operands), op.params)
-            builder.source, self.seen = present, self.root.generation
+            builder.source, self.seen = present, generation
         return self._atom
 
     @property
@@ -136,6 +147,10 @@ class Tracer:
         if self.parent is None:
             self.generation += 1
         self._atom, self.seen = atom, self.root.generation
+
+    def become_view(self, parent: Tracer, op: ViewOp) -> None:
+        """Share the memory of ``parent`` from now on (functx.aliasing: inputs whose arrays overlap). Its views stay views of it."""
+        self.parent, self.view_op, self.generation, self.seen = parent, op, 0, -1
 
     def value(self) -> Any:
         """The concrete value, if it is known or can be had; ConcretizationError otherwise."""
@@ -190,6 +205,11 @@ class Trace:
       opaque: values of arrays stay unknown (jit, and bodies of control flow); otherwise concrete inputs and captures are known.
     """
 
+    # What happens before a handle is written for the first time, and after an array has come in while others may have been written:
+    # functx.aliasing, some rooms above, sets both.
+    before_first_write: ClassVar[Callable[[Tracer], None]]
+    after_arrival: ClassVar[Callable[[TraceInput], None]]
+
     def __init__(self, name: str, transform: str, *, opaque: bool = False):
         self.name, self.transform, self.opaque = name, transform, opaque
         self.parent = CURRENT.get()
@@ -203,9 +223,11 @@ class Trace:
         self.rule: Any = None  # the custom rule that is being traced here, if one is
         self.axes: dict[Any, tuple[Tracer, Any]] = {}  # of vmap: by name the position along the axis, and its size
         self.depends: dict[Var, bool] = {}  # on a differentiated input; equations are only ever added, so answers last
+        self.overlaps: tuple[int, list[tuple[int, int]]] | None = None  # of so many inputs, those that share elements (functx.aliasing)
         self._producer: dict[Var, int] = {}
         self._indexed = 0
         self._input_of: dict[Var, TraceInput] = {}
+        self._slot_of: dict[int, TraceInput] = {}
         self._lifted: dict[int, TraceInput] = {}
         self._token: Any = None
 
@@ -224,7 +246,7 @@ class Trace:
         self.known.clear()
         self.captures.clear()
         for slot in self.inputs:
-            slot.value, slot.array, slot.specialize = MISSING, None, None
+            slot.value, slot.array, slot.specialize, slot.base = MISSING, None, None, None
 
     # --- inputs -------------------------------------------------------------------------------------------------------------------------
 
@@ -233,12 +255,16 @@ class Trace:
         var = Var(aval)
         slot = TraceInput(var, Tracer(self, var, aval, shadow), **facts)
         self.inputs.append(slot)
-        self._input_of[var] = slot
+        self._input_of[var] = self._slot_of[id(slot.handle)] = slot
         return slot
 
     def input_of(self, var: Var) -> TraceInput | None:
         """The input slot of a variable, if it is one."""
         return self._input_of.get(var)
+
+    def slot_of(self, handle: Tracer) -> TraceInput | None:
+        """The input slot whose handle this is, if it is one."""
+        return self._slot_of.get(id(handle))
 
     def lift(self, tracer: Tracer) -> Tracer:
         """The handle that stands for ``tracer`` in this trace. A tracer of an enclosing trace becomes an input, views through their
@@ -259,6 +285,7 @@ class Trace:
         if slot is None:
             slot = self.add_input(outer.aval, role=InRole.CAPTURED, outer=outer, outer_atom=outer.atom, shadow=lambda: outer.shadow)
             self.bind_outer(outer, slot)
+            Trace.after_arrival(slot)
         return slot.handle
 
     def bind_outer(self, outer: Tracer, slot: TraceInput) -> None:
@@ -277,6 +304,7 @@ class Trace:
             entry = self.captures.add(array, slot.handle)
             if not self.opaque:
                 slot.value = entry.copy
+            Trace.after_arrival(slot)
         return entry.handle
 
     # --- recording ----------------------------------------------------------------------------------------------------------------------
@@ -303,8 +331,7 @@ class Trace:
     def view(self, parent: Tracer, op: ViewOp, aval: AbstractArray, shadow: Any = None) -> Tracer:
         """A new handle on memory of ``parent``, read by ``op`` when needed."""
         out = Tracer(self, None, aval, shadow)
-        out.parent, out.view_op, out.root = parent, op, parent.root
-        out.seen = -1
+        out.become_view(parent, op)
         return out
 
     def inline(self, graph: Graph, atoms: Sequence[Atom], known: Mapping[Var, Any] | None = None) -> list[Atom]:

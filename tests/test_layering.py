@@ -20,8 +20,8 @@ ROOMS = {
     5: "functx.pretty functx.parse functx.check functx.passes",
     6: "functx.trace functx.capture functx.demand functx.interpret functx.backend functx.tensors functx.runtime functx._native",
     7: "functx.ops",
-    8: "functx.mutation functx.views",
-    9: "functx.collectives functx.numpy functx.linalg functx.fft functx.random functx.nn functx.lax functx.scipy",
+    8: "functx.mutation functx.aliasing functx.views",
+    9: "functx.collectives functx.numpy functx.linalg functx.fft functx.random functx.nn functx.lax functx.scipy functx.rebinding",
     10: "functx.transforms functx.backends",
     11: "functx functx.debug functx.explain functx.export functx.tree functx.testing functx.interop functx.optimize",
 }

@@ -350,7 +350,7 @@ def test_an_exception_inside_leaves_no_trace_behind():
 
     def survivor(x):
         with contextlib.suppress(KeyError):
-            fx.grad(lambda y: (y * x).sum() + broken(y))(x)
+            fx.grad(lambda y: (y * 2.0).sum() + broken(y))(x)
         return x * 2
 
     every_way(survivor, array(1, 2), expected=array(2, 4))
@@ -445,23 +445,6 @@ def test_the_handle_of_a_plain_array_is_read_and_written_back(write):
             assert buf.tolist() == plain.tolist()
     buf = array(5, 6)
     assert fx.grad(lambda x: f(buf, x))(x).shape == (2,)
-
-
-def test_a_handle_written_and_also_an_argument_is_refused_not_wrong():
-    buf = np.zeros(3)
-
-    @fx.jit(backend="reference")
-    def f(x):
-        b = fnp.asarray(buf)
-        b += 1
-        return x.sum()
-
-    assert f(np.ones(3)) == 3
-    with pytest.raises(fx.errors.OverlapError):
-        f(buf)
-    with pytest.raises(fx.errors.OverlapError):
-        f(buf[::-1])
-    assert buf.tolist() == [1, 1, 1] and f(np.ones(3)) == 3 and buf.tolist() == [2, 2, 2]
 
 
 def test_lanes_that_write_different_values_into_one_shared_array_are_refused():

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functx import trees
+from functx.aliasing import Layout, common_layout, memory_at
 from functx.backend import Executable
 from functx.capture import Reference, memory_key, overlaps
 from functx.dtypes import PYTHON_DTYPES, Kind
@@ -55,6 +56,24 @@ def leaf_key(leaf: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """The memory of several inputs as one array: where it comes from in a call.
+
+    Attributes:
+      members: their input numbers.
+      layout: how their arrays must lie in it.
+    """
+
+    members: tuple[int, ...]
+    layout: Layout
+
+    def array(self, inputs: Sequence[Any]) -> np.ndarray | None:
+        """The memory; None where the arrays lie otherwise."""
+        found = common_layout([inputs[i] for i in self.members])
+        return memory_at(found[1], self.layout) if found is not None and found[0] == self.layout else None
+
+
+@dataclass(frozen=True)
 class Predicates:
     """Conditions on the arguments beyond the key; leaves by index.
 
@@ -63,12 +82,14 @@ class Predicates:
       layouts: memory layouts that decided between view and copy.
       aliases: which leaves are one and the same array, as the index of the first; None where it does not matter.
       written: graph inputs that are written: they must be writeable and overlap nothing else that is read.
+      members: graph inputs that are read and written as parts of the memory that they share; the graph does not use them.
     """
 
     specialized: tuple[tuple[int, Any], ...]
     layouts: tuple[tuple[int, Any], ...]
     aliases: tuple[int, ...] | None
     written: tuple[int, ...]
+    members: frozenset[int] = frozenset()
 
     def hold(self, leaves: Sequence[Any], inputs: Sequence[Any]) -> bool:
         """Whether a call with these leaves, and arrays behind the graph's inputs, may use the entry."""
@@ -94,7 +115,7 @@ class Predicates:
             return False
         if any(not inputs[i].flags.writeable for i in self.written):
             return True
-        arrays = [(v, i in self.written) for i, v in enumerate(inputs) if isinstance(v, np.ndarray)]
+        arrays = [(v, i in self.written) for i, v in enumerate(inputs) if isinstance(v, np.ndarray) and i not in self.members]
         return next(overlaps([v for v, _ in arrays], [flag for _, flag in arrays]), None) is not None
 
 
@@ -117,7 +138,7 @@ class Entry:
       graph: what is compiled.
       traced: the graph before simplification, whose outputs say what is written where.
       results, out_tree: how the results are built; see :class:`Staged`, whose trace (and with it the arguments that were traced) is let go.
-      sources: for each graph input the index of its leaf, or the captured array.
+      sources: for each graph input the index of its leaf, the captured array, or the inputs whose memory it is.
       captured: the captured arrays' input numbers and types.
       used: when it was last found, as a count of the function's calls.
       plan: how the runtime calls the executable, where it can (functx.transforms.native_calls).
@@ -128,7 +149,7 @@ class Entry:
     results: list[Result]
     out_tree: Any
     predicates: Predicates
-    sources: list[int | Reference]
+    sources: list[int | Reference | Shared]
     executable: Executable | None = None
     plan: Any = None
     used: int = 0
@@ -143,20 +164,27 @@ class Entry:
 
     def bind(self, leaves: Sequence[Any]) -> list[Any] | None:
         """What the graph's inputs stand for in a call with these leaves; None if the entry does not hold for it."""
-        inputs = [source() if isinstance(source, Reference) else leaves[source] for source in self.sources]
-        for i, aval in self.captured:
-            array = inputs[i]
-            if array is None or array.shape != aval.shape or array.dtype != aval.dtype:
-                return None
-        return inputs if self.predicates.hold(leaves, inputs) else None
+        inputs, obstacle = self._inputs(leaves)
+        return inputs if obstacle is None and self.predicates.hold(leaves, inputs) else None
 
     def obstacle(self, leaves: Sequence[Any], labels: Sequence[str]) -> str | None:
         """Why the entry does not hold for a call with these leaves, in words."""
-        inputs = [source() if isinstance(source, Reference) else leaves[source] for source in self.sources]
-        for i, aval in self.captured:
-            if inputs[i] is None or inputs[i].shape != aval.shape or inputs[i].dtype != aval.dtype:
-                return f"an array that the function reads ({aval}) was replaced"
-        return next(self.predicates.broken(leaves, inputs, labels), None)
+        inputs, obstacle = self._inputs(leaves)
+        return obstacle or next(self.predicates.broken(leaves, inputs, labels), None)
+
+    def _inputs(self, leaves: Sequence[Any]) -> tuple[list[Any], str | None]:
+        """What the graph's inputs stand for in a call, or what is missing, in words."""
+        inputs: list[Any] = []
+        for source, aval in zip(self.sources, self.traced.in_avals, strict=True):
+            if isinstance(source, Shared):
+                inputs.append(source.array(inputs))
+                if inputs[-1] is None:
+                    return inputs, "arrays that are written share memory in another way, or not at all"
+                continue
+            inputs.append(source() if isinstance(source, Reference) else leaves[source])
+            if isinstance(source, Reference) and not _fits(inputs[-1], aval):
+                return inputs, f"an array that the function reads ({aval}) was replaced"
+        return inputs, None
 
     def run(self, bound: Sequence[Any]) -> Any:
         """Call the compiled code, then write back and build the results. Nothing is written when the code raises."""
@@ -164,6 +192,10 @@ class Entry:
         outs = self.executable(inputs)
         write_back(self.traced, outs, bound)
         return trees.unflatten(self.out_tree, build_results(self.results, outs, bound, None))
+
+
+def _fits(array: np.ndarray | None, aval: AbstractArray) -> bool:
+    return array is not None and array.shape == aval.shape and array.dtype == aval.dtype
 
 
 def _as_array(value: Any, aval: AbstractArray) -> np.ndarray:
@@ -180,14 +212,17 @@ def make_entry(
     for leaf, slot in enumerate(slot_of_leaf):
         if slot is not None:
             leaf_of_slot.setdefault(slot, leaf)
-    sources = [leaf_of_slot[i] if i in leaf_of_slot else Reference(slot.array) for i, slot in enumerate(staged.trace.inputs)]
+    slots = staged.trace.inputs
+    shared = {i: Shared(tuple(map(slots.index, slot.base.members)), slot.base.layout) for i, slot in enumerate(slots) if slot.base}
+    sources = [leaf_of_slot[i] if i in leaf_of_slot else shared.get(i) or Reference(slot.array) for i, slot in enumerate(slots)]
     written = tuple(slot.target for slot in staged.graph.outputs_of(OutRole.WRITE))
     pattern = alias_pattern(leaves)
     aliased = pattern != tuple(range(len(leaves)))
     layouts = tuple(
         (leaf_of_slot[i], layout(leaves[leaf_of_slot[i]]))
-        for i, slot in enumerate(staged.trace.inputs)
+        for i, slot in enumerate(slots)
         if id(slot.handle) in staged.trace.layout_used and i in leaf_of_slot and slot.handle.kind is Kind.ARRAY
     )
-    predicates = Predicates(tuple(specialized.items()), layouts, pattern if aliased or written else None, written)
+    members = frozenset(i for base in shared.values() for i in base.members)
+    predicates = Predicates(tuple(specialized.items()), layouts, pattern if aliased or written else None, written, members)
     return Entry(graph, staged.graph, staged.results, staged.out_tree, predicates, sources)

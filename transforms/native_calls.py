@@ -30,9 +30,9 @@ native.set_context_variables(trace.CURRENT, config.CURRENT)
 
 
 def make_plan(entry: Entry, leaves: Sequence[Any]) -> Any:
-    """The native plan of an entry that holds for ``leaves``; None where its executable is not native."""
+    """The native plan of an entry that holds for ``leaves``; None where its executable is not native, or arrays overlap."""
     code = getattr(entry.executable, "native", None)
-    if code is None:
+    if code is None or entry.predicates.members:
         return None
     p = entry.predicates
     build = _build_steps(entry)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from functx import dtypes, trees
-from functx.capture import by_reference, held_by_nobody_else, overlaps, place
+from functx.aliasing import read_from_bases
+from functx.capture import by_reference, held_by_nobody_else, place
 from functx.dtypes import Kind
-from functx.errors import OverlapError, StaticArgumentError, StructureError, functx_cause
+from functx.errors import StaticArgumentError, StructureError, functx_cause
 from functx.ir import AbstractArray, Graph, Output, OutRole
 from functx.numpy.masked import Masked, refusal
 from functx.trace import Trace, TraceInput, Tracer, ViewOp, dataless, type_of_value, where
@@ -113,11 +114,11 @@ def add_leaf(trace: Trace, leaf: Leaf) -> TraceInput:
         aval = leaf.aval or value.aval
         shadow = (lambda: value.shadow) if leaf.shadow is None else leaf.shadow
         atom = value.atom if aval.dtype == value.aval.dtype else value.stage.emit.convert(value.atom, dtype=aval.dtype, checked=False)
-        return trace.add_input(aval, shadow=shadow, outer=value, outer_atom=atom, label=leaf.label, **facts)
+        return trace.add_input(aval, shadow=shadow, outer=value, outer_atom=atom, axis=leaf.axis, label=leaf.label, **facts)
     aval = leaf.aval or type_of_value(value)
     shadow = leaf.shadow
     if isinstance(value, np.ndarray):
-        facts["array"] = value
+        facts["array"], facts["axis"] = value, leaf.axis
         if shadow is None:
             shadow = dataless(value.shape, value.dtype, value.strides, value.flags.writeable)
     if not trace.opaque:
@@ -173,9 +174,9 @@ def stage(f: Callable[..., Any], trace: Trace, args: Sequence[Any], kwargs: dict
         leaves, out_tree = trees.flatten(out)
         del out
         _settle_captures(trace, leaves)
-        _refuse_overlapping_writes(trace)
         outputs, results = _collect(trace, leaves, every_value)
         writes = [Output(slot.handle.atom, OutRole.WRITE, i) for i, slot in enumerate(trace.inputs) if slot.written]
+        read_from_bases(trace)
     return Staged(trace.builder.build(trace.input_slots(), [*outputs, *writes]), trace, results, out_tree)
 
 
@@ -197,28 +198,38 @@ def _collect(trace: Trace, leaves: Sequence[Any], every_value: bool) -> tuple[li
     fresh = held_by_nobody_else(leaves)
     handles = [trace.lift(v) if isinstance(v, Tracer) else v for v in leaves]
     sharing = Counter(id(h.root) for h in handles if isinstance(h, Tracer) and h.kind is Kind.ARRAY)
-    argument_of = {id(slot.handle): i for i, slot in enumerate(trace.inputs)}
+    input_of = {id(slot.handle): i for i, slot in enumerate(trace.inputs)}
     outputs, results = _Outputs(), []
     for h in handles:
         if not isinstance(h, Tracer):
             _check_constant(trace, h)
             results.append(Result(constant=h, fresh=id(h) in fresh))
             continue
-        argument = argument_of.get(id(h.root)) if h.kind is Kind.ARRAY else None
-        shared = h.kind is Kind.ARRAY and (argument is not None or sharing[id(h.root)] > 1) and _static_views(h)
+        owner = _owner(h, input_of)
+        argument = input_of.get(id(owner)) if h.kind is Kind.ARRAY else None
+        shared = h.kind is Kind.ARRAY and (argument is not None or sharing[id(owner)] > 1) and _static_views(h, owner)
         if not shared:
             index = outputs.add(h)
             results.append(Result(h.aval, index, index))
             continue
-        root = None if argument is not None else outputs.add(h.root)
-        value = root if h is h.root and root is not None else outputs.add(h) if every_value else None
-        results.append(Result(h.aval, value, root, argument, _views(h), _axis_order(h.root) if argument is None else None))
+        root = None if argument is not None else outputs.add(owner)
+        value = root if h is owner and root is not None else outputs.add(h) if every_value else None
+        results.append(Result(h.aval, value, root, argument, _views(h, owner), _axis_order(owner) if argument is None else None))
     return outputs.slots, results
 
 
-def _static_views(h: Tracer) -> bool:
-    """Whether the place of a view in its root is known (no traced index on the way)."""
-    while h.parent is not None:
+def _owner(h: Tracer, input_of: Mapping[int, int]) -> Tracer:
+    """The input that a handle is or is a view of, the nearest one (inputs that share memory have a base, which users never see), or else
+    the handle that owns the memory.
+    """
+    while h.parent is not None and id(h) not in input_of:
+        h = h.parent
+    return h
+
+
+def _static_views(h: Tracer, owner: Tracer) -> bool:
+    """Whether the place of a view in its owner is known (no traced index on the way)."""
+    while h is not owner:
         if h.view_op.operands:
             return False
         h = h.parent
@@ -231,9 +242,9 @@ def _axis_order(h: Tracer) -> tuple[int, ...] | None:
     return tuple(sorted(range(h.aval.ndim), key=lambda i: -h.shadow.strides[i]))
 
 
-def _views(h: Tracer) -> tuple[ViewOp, ...]:
+def _views(h: Tracer, owner: Tracer) -> tuple[ViewOp, ...]:
     chain: list[ViewOp] = []
-    while h.parent is not None:
+    while h is not owner:
         chain.append(h.view_op)
         h = h.parent
     return tuple(reversed(chain))
@@ -281,32 +292,9 @@ def _settle_captures(trace: Trace, returned: Sequence[Any]) -> None:
     constant = set()
     for entry, reference in zip(entries, by_reference(entries, returned), strict=True):
         slot = slot_of[id(entry.handle)]
-        if not reference and not slot.written:
+        if not reference and not slot.written and slot.handle.parent is None:
             trace.builder.consts[slot.var] = entry.copy
             constant.add(slot.var)
             slot.array = None
     trace.inputs = [s for s in trace.inputs if s.var not in constant]
     trace.captures.clear()
-
-
-def _refuse_overlapping_writes(trace: Trace) -> None:
-    """An input that is written must not share memory with another one: NumPy would show the write there, and the graph does not."""
-    if not any(slot.written for slot in trace.inputs):
-        return
-    concrete = [slot for slot in trace.inputs if slot.array is not None]
-    shared = overlaps([slot.array for slot in concrete], [slot.written for slot in concrete])
-    pairs = [(concrete[i], concrete[j]) for i, j in shared]
-    first: dict[int, TraceInput] = {}
-    for slot in trace.inputs:
-        if slot.outer is not None and slot.handle.kind is Kind.ARRAY:
-            other = first.setdefault(id(slot.outer.root), slot)
-            pairs += [(other, slot)] if other is not slot and (slot.written or other.written) else []
-    for a, b in pairs:
-        written, read = (a, b) if a.written else (b, a)
-        names = [s.label or "a captured array" for s in (written, read)]
-        raise OverlapError(
-            f"{trace.name} writes to {names[0]}, which shares memory with {names[1]}",
-            where=where(),
-            why=f"{trace.transform} follows each array by itself here",
-            fix="pass a copy of one of them",
-        )

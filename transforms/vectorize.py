@@ -71,15 +71,12 @@ def vmap(
                 return Leaf(value, label)
             return Leaf(value, label, _example_type(value, axis), _example_shadow(value, axis), {"hidden": True}, axis=axis)
 
-        slots, given = add_leaves(trace, leaves, describe)
-        axis_of = {slot: axis for slot, axis in zip_strict(slots, axes) if slot is not None}
+        _, given = add_leaves(trace, leaves, describe)
         if axis_name is not None:
-            axis_of[len(trace.inputs)] = 0
             _name_axis(trace, axis_name, size, parent)
         args, kwargs = arguments.rebuild(given)
         staged = stage(f, trace, args, kwargs)
-        lanes = [axis_of.get(i) for i in range(len(staged.trace.inputs))]
-        return _run(staged, lanes, size, out_axes, parent)
+        return _run(staged, [slot.axis for slot in staged.trace.inputs], size, out_axes, parent)
 
     return vmap_f
 
@@ -222,7 +219,7 @@ def _example_shadow(value: Any, axis: int) -> Any:
 
 def _name_axis(trace: Trace, name: Hashable, size: Any, parent: Trace | None) -> None:
     """Give the trace an input that is the position along the mapped axis: what collectives over the axis depend on."""
-    facts: dict[str, Any] = {"hidden": True, "role": InRole.CAPTURED, "label": f"the position along axis {name!r}"}
+    facts: dict[str, Any] = {"hidden": True, "role": InRole.CAPTURED, "axis": 0, "label": f"the position along axis {name!r}"}
     if parent is None:
         facts["value"] = np.arange(size)
     else:
