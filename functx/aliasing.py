@@ -95,7 +95,7 @@ def view_ops(piece: Piece, length: int, emit: Any) -> list[ViewOp]:
         ops.append(_slice(starts, sizes, tuple(-1 if back else 1 for back in backwards)))
     if axes != sorted(axes):
         ops.append(ViewOp(movement.transpose, {"perm": tuple(axes.index(i) for i in sorted(axes))}))
-    if len(axes) != len(piece.shape) or not ops:
+    if len(axes) != len(piece.shape) or not axes or not ops:
         ops.append(ViewOp(movement.reshape, {"shape": piece.shape}))
     return ops
 

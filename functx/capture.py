@@ -196,11 +196,6 @@ _HOLDERS = 2
 _LOCAL = _local_references()
 
 
-def place(value: Any) -> Any:
-    """A key that equals another's where two arguments are one array (the same elements seen the same way), or one handle."""
-    return memory_key(value) if isinstance(value, np.ndarray) and value.size else id(value)
-
-
 def overlaps(arrays: Sequence[np.ndarray], written: Sequence[bool]) -> Iterator[tuple[int, int]]:
     """Pairs of positions of arrays that share elements, one of each pair being written."""
     bounds = sorted((*byte_bounds(a), i) for i, a in enumerate(arrays) if a.size)

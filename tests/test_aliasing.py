@@ -25,6 +25,7 @@ PAIRS = {
     "three axes": lambda x: (x.reshape(2, 3, 4)[:, 1:, ::2], x.reshape(2, 3, 4)[::-1, ::2, ::-1]),
     "new axis": lambda x: (x[:, None], x),
     "diagonal": lambda x: (x[:16].reshape(4, 4), np.einsum("ii->i", x[:16].reshape(4, 4))),
+    "an element": lambda x: (x, x[3, ...]),
     "one element": lambda x: (x[3:4], x.reshape(4, 6)),
     "Fortran": lambda x: (x.reshape(4, 6, order="F"), x[2:9]),
     "crossing strides": lambda x: (np.lib.stride_tricks.as_strided(x, (3, 3), (40, 24)), x[4:10]),
@@ -49,7 +50,7 @@ def _after_reading(a, b):
 
 def _one(a, b):
     a[0] = 5.0
-    return (a * 3.0).sum() + b.ravel()[0]
+    return (a * 3.0).sum() + b.ravel()[0] + b.T.ravel()[-1]
 
 
 FUNCTIONS = [_both, _after_reading, _one]
@@ -247,6 +248,26 @@ def test_a_read_only_view_sees_the_write_and_cannot_write():
     with pytest.raises(ValueError, match="read-only"):
         jitted(frozen, x)
     assert x.tolist() == [2, 3, 4, 5]
+
+
+def test_two_arrays_at_the_same_place_are_two_arrays():
+    x = np.arange(4.0)
+    same, frozen = x[:], x.view()
+    frozen.flags.writeable = False
+
+    def second(a, b):
+        b += 1.0
+        return a.sum(), b
+
+    for run in (oracles.reference_jit(second), fx.jit(second)):
+        for other in (x, same):
+            for first in (x, same, frozen):
+                before = x.sum()
+                total, returned = run(first, other)
+                assert returned is other and total == before + 4
+        with pytest.raises(ValueError, match="read-only"):
+            run(x, frozen)
+    assert oracles.reference_jit(lambda a, b: b)(x, same) is same and oracles.reference_jit(lambda a, b: b)(x, x) is x
 
 
 def test_memory_between_the_pieces_keeps_what_is_written_there():

@@ -12,7 +12,7 @@ import numpy as np
 from functx import trees
 from functx.aliasing import Layout, common_layout, memory_at
 from functx.backend import Executable
-from functx.capture import Reference, memory_key, overlaps
+from functx.capture import Reference, overlaps
 from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.ir import AbstractArray, Graph, OutRole
 from functx.trace import type_of_value
@@ -125,9 +125,9 @@ def layout(array: np.ndarray) -> Any:
 
 
 def alias_pattern(leaves: Sequence[Any]) -> tuple[int, ...]:
-    """For each leaf the index of the first leaf that is the same array."""
-    first: dict[Any, int] = {}
-    return tuple(first.setdefault(memory_key(v), i) if isinstance(v, np.ndarray) and v.size else i for i, v in enumerate(leaves))
+    """For each leaf the index of the first leaf that is the same array object."""
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(v), i) if isinstance(v, np.ndarray) else i for i, v in enumerate(leaves))
 
 
 @dataclass

@@ -16,7 +16,7 @@ import numpy as np
 
 from functx import dtypes, trees
 from functx.aliasing import read_from_bases
-from functx.capture import by_reference, held_by_nobody_else, place
+from functx.capture import by_reference, held_by_nobody_else
 from functx.dtypes import Kind
 from functx.errors import StaticArgumentError, StructureError, functx_cause
 from functx.ir import AbstractArray, Graph, Output, OutRole
@@ -145,7 +145,7 @@ def add_leaves(trace: Trace, leaves: Sequence[Any], describe: Callable[[int, Any
             given.append(value)
             continue
         shareable = isinstance(value, (Tracer, np.ndarray)) and not leaf.own
-        key = (place(value), leaf.axis) if shareable else ("own", i)
+        key = (id(value), leaf.axis) if shareable else ("own", i)
         if key not in index_of:
             index_of[key] = len(trace.inputs)
             slot = add_leaf(trace, leaf)

@@ -36,12 +36,6 @@ struct Range {
   bool meets(const Range& other) const { return first < other.last && other.first < last; }
 };
 
-bool same_memory(PyArrayObject* a, PyArrayObject* b) {
-  if (PyArray_DATA(a) != PyArray_DATA(b) || PyArray_NDIM(a) != PyArray_NDIM(b) || PyArray_TYPE(a) != PyArray_TYPE(b)) return false;
-  const size_t bytes = sizeof(npy_intp) * static_cast<size_t>(PyArray_NDIM(a));
-  return !std::memcmp(PyArray_DIMS(a), PyArray_DIMS(b), bytes) && !std::memcmp(PyArray_STRIDES(a), PyArray_STRIDES(b), bytes);
-}
-
 // A number as the 16 bytes that compiled code reads. False: it does not fit (an int beyond int64).
 bool number_bytes(PyObject* object, char* bytes) {
   if (PyFloat_CheckExact(object)) {
@@ -141,9 +135,9 @@ bool Plan::holds(PyObject* const* leaves, size_t count) const {
   }
   if (!check_aliases) return true;
   for (size_t i = 0; i < count; ++i) {
-    if (!PyArray_CheckExact(leaves[i]) || PyArray_SIZE(as_array(leaves[i])) == 0) continue;
+    if (!PyArray_CheckExact(leaves[i])) continue;
     size_t first = 0;
-    while (first < i && !(PyArray_CheckExact(leaves[first]) && same_memory(as_array(leaves[first]), as_array(leaves[i])))) ++first;
+    while (leaves[first] != leaves[i]) ++first;
     if (static_cast<int64_t>(first) != aliases[i]) return false;
   }
   return true;
