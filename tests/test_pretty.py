@@ -88,9 +88,9 @@ GOLDEN_JOINT = """\
   m:f64[5] = mul_zero k h <backward 0>
   n:f64[5] = add l m <backward 0>
   o:f64[3] = slice[starts=(1,) sizes=(3,) steps=(1,)] n <backward 0>
-  p:f64[5] = broadcast[shape=(5,) dims=()] 0.0:f64 <backward 0>
+  p:f64[5] = broadcast[shape=(5,) dims=()] 0.0:f64 <forward 0>
   q:f64[5] = slice_set[starts=(2,) steps=(1,)] p o <backward 0>
-  r:f64[5] = broadcast[shape=(5,) dims=()] 0.0:f64 <backward 0>
+  r:f64[5] = broadcast[shape=(5,) dims=()] 0.0:f64 <forward 0>
   s:f64[5] = slice_set[starts=(0,) steps=(1,)] r o <backward 0>
   t:f64[5] = add q s <backward 0>
   return j' t<gradient> }"""

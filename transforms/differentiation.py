@@ -9,13 +9,14 @@ from typing import Any
 from functx import trees
 from functx.dtypes import FLOAT64, Kind, is_inexact
 from functx.errors import IntegerGradientError
-from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Output, OutRole, Var
+from functx.ir import AbstractArray, Atom, Input, InRole, Literal, Output, OutRole, Var, read
 from functx.source import function_source
 from functx.trace import Trace, Tracer, current_trace, type_of_value, where
 from functx.transforms.arguments import Arguments, is_traced_leaf
 from functx.transforms.boundary import wrap
+from functx.transforms.halves import JointGraph, as_joint
 from functx.transforms.interpreter import INTERPRETER
-from functx.transforms.reverse import pullback
+from functx.transforms.reverse import mark_by_dependence, pullback, substitute
 from functx.transforms.staging import Leaf, Staged, add_leaves, lift_leaves, stage
 from functx.util import zip_strict
 
@@ -107,7 +108,7 @@ def wanted_leaves(arguments: Arguments, argnums: Sequence[int]) -> set[int]:
 
 def joint_graph_of(
     staged: Staged, active: Sequence[bool], seeds: Sequence[tuple[int, Atom]], cotangents: Sequence[Var] = ()
-) -> tuple[Graph, Mapping[Var, Atom]]:
+) -> tuple[JointGraph, Mapping[Var, Atom]]:
     """The joint graph: the staged outputs, then one GRADIENT per active input; and the map from staged to joint variables.
 
     ``seeds`` are the cotangents of outputs, by index; those that are variables are inputs too, in the order of ``cotangents``.
@@ -116,27 +117,41 @@ def joint_graph_of(
     forward, backward = INTERPRETER.new_region(b)
     b.mark = forward
     pulled = pullback(b, graph, graph.in_vars, active)
-    b.mark = backward
+    b.mark, start = backward, len(b.eqns)
     cts: list[Atom | None] = [None] * len(graph.outputs)
+    constant_of = {Var(seed.aval): seed for _, seed in seeds if isinstance(seed, Literal)}
+    unknown = iter(constant_of)  # constants too, until it is clear what depends on cotangents
     for index, seed in seeds:
-        cts[index] = b.add_cotangents(cts[index], seed)
+        cts[index] = b.add_cotangents(cts[index], next(unknown) if isinstance(seed, Literal) else seed)
     in_cts = pulled.pull(b, cts)
+    mark_by_dependence(b, start, [*constant_of, *cotangents], forward)
+    substitute(b, start, constant_of)
     gradients = [
-        Output(b.zeros_like(slot.var) if ct is None else ct, OutRole.GRADIENT, kind=slot.var.aval.kind)
+        Output(b.zeros_like(slot.var) if ct is None else read(constant_of, ct), OutRole.GRADIENT, kind=slot.var.aval.kind)
         for ct, slot, flag in zip_strict(in_cts, graph.inputs, active)
         if flag
     ]
     outputs = [s.with_atom(a) for a, s in zip_strict(pulled.outs, graph.outputs)]
     inputs = [*graph.inputs, *(Input(v, InRole.COTANGENT) for v in cotangents)]
-    return b.build(inputs, [*outputs, *gradients]), pulled.env
+    return as_joint(b.build(inputs, [*outputs, *gradients]), forward.region, len(graph.inputs), len(outputs)), pulled.env
 
 
-def gradient_tree(d: Differentiated, argnum: int, gradients: Sequence[Any], parent: Trace | None) -> Any:
-    """The gradients of one argument in its structure, None for leaves without one."""
+@dataclass(frozen=True)
+class GradientPlace:
+    """Where the gradient of one argument leaf stands among all, and as what it is returned."""
+
+    index: int
+    kind: Kind
+
+
+def gradient_places(d: Differentiated, argnum: int) -> Any:
+    """One argument in its structure, with a :class:`GradientPlace` for each leaf, None for leaves without a gradient."""
     order = {i: k for k, i in enumerate(i for i, flag in enumerate(d.active) if flag)}
-    out = []
-    for i in d.arguments.spans[argnum]:
-        slot = d.slots[i]
-        kind = d.staged.trace.inputs[slot].var.aval.kind if slot in order else None
-        out.append(wrap(gradients[order[slot]], kind, parent) if kind else None)
-    return trees.unflatten(d.arguments.positional_tree(argnum), out)
+    slots = [d.slots[i] for i in d.arguments.spans[argnum]]
+    places = [GradientPlace(order[s], d.staged.trace.inputs[s].var.aval.kind) if s in order else None for s in slots]
+    return trees.unflatten(d.arguments.positional_tree(argnum), places)
+
+
+def gradient_tree(places: Any, gradients: Sequence[Any], parent: Trace | None) -> Any:
+    """The gradients of one argument in its structure, None for leaves without one."""
+    return trees.map(lambda place: wrap(gradients[place.index], place.kind, parent), places)

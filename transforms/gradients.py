@@ -11,12 +11,20 @@ import numpy as np
 from functx import shapes
 from functx.dtypes import PYTHON_DTYPES, is_complex, is_inexact
 from functx.errors import NonScalarLossError, StructureError
-from functx.ir import Graph, Literal
+from functx.ir import Literal
 from functx.source import hides_frames
 from functx.trace import type_of_value, where
 from functx.transforms.arguments import argument_numbers, check_callable, flatten_arguments
 from functx.transforms.boundary import deliver, execute, input_values, translate
-from functx.transforms.differentiation import Differentiated, gradient_tree, joint_graph_of, stage_differentiated, wanted_leaves
+from functx.transforms.differentiation import (
+    Differentiated,
+    gradient_places,
+    gradient_tree,
+    joint_graph_of,
+    stage_differentiated,
+    wanted_leaves,
+)
+from functx.transforms.halves import JointGraph
 from functx.transforms.staging import Staged
 
 
@@ -53,7 +61,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
         outs = execute(joint, input_values(d.staged, d.parent), d.parent, translate(d.staged.trace.known, env))
         gradients = outs[len(d.staged.graph.outputs) :]
         result = deliver(d.staged, outs, d.parent)
-        grads = tuple(gradient_tree(d, n, gradients, d.parent) for n in nums)
+        grads = tuple(gradient_tree(gradient_places(d, n), gradients, d.parent) for n in nums)
         return result, grads[0] if _is_single(argnums) else grads
 
     return value_and_grad_f
@@ -78,8 +86,10 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
     return grad_f
 
 
-def joint_graph(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Graph]:
-    """A function that returns the joint forward and backward graph of ``f`` instead of running it. Its equations are marked by side.
+def joint_graph(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., JointGraph]:
+    """A function that returns the joint forward and backward graph of ``f`` instead of running it.
+
+    Its equations are marked by side, its inputs and outputs by role; :meth:`JointGraph.partition` splits it in two.
 
     >>> import functx as fx
     >>> print(fx.joint_graph(lambda x: x * x)(3.0))  # doctest: +ELLIPSIS
@@ -89,14 +99,14 @@ def joint_graph(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
     """
 
     @functools.wraps(f)
-    def joint_graph_f(*args: Any, **kwargs: Any) -> Graph:
+    def joint_graph_f(*args: Any, **kwargs: Any) -> JointGraph:
         nums = argument_numbers(argnums, args, f, "grad")
         return _joint(f, nums, has_aux, args, kwargs)[1]
 
     return joint_graph_f
 
 
-def _joint(f: Callable[..., Any], nums: Sequence[int], has_aux: bool, args: Any, kwargs: Any) -> tuple[Differentiated, Graph, Any]:
+def _joint(f: Callable[..., Any], nums: Sequence[int], has_aux: bool, args: Any, kwargs: Any) -> tuple[Differentiated, JointGraph, Any]:
     arguments = flatten_arguments(f, args, kwargs)
     d = stage_differentiated(f, "grad", arguments, wanted_leaves(arguments, nums))
     loss = _loss_output(d.staged, has_aux)

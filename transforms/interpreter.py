@@ -12,7 +12,7 @@ from functx.primitive import Emitter
 from functx.transforms.batching import emit_vmap
 from functx.transforms.forward import emit_jvp
 from functx.transforms.inline import inline_calls
-from functx.transforms.reverse import pullback
+from functx.transforms.reverse import mark_by_dependence, pullback
 from functx.transforms.split import split_joint
 from functx.util import zip_strict
 
@@ -58,8 +58,7 @@ class Interpreter:
         b.mark = forward
         pulled = pullback(b, graph, graph.in_vars, active)
         cts = [Var(a.aval.with_kind(s.kind)) if flag else None for a, s, flag in zip_strict(pulled.outs, graph.outputs, nonzero)]
-        b.mark = backward
-        in_cts = pulled.pull(b, cts)
+        in_cts = self._pulled_back(b, pulled, cts, forward, backward)
         inputs = [*graph.inputs, *(Input(ct, InRole.COTANGENT) for ct in cts if ct is not None)]
         return b.build(inputs, [Output(ct, OutRole.GRADIENT) for ct in in_cts if ct is not None]), [ct is not None for ct in in_cts]
 
@@ -73,12 +72,17 @@ class Interpreter:
         b.mark = forward
         pulled = pullback(b, graph, graph.in_vars, active)
         cts = [Var(AbstractArray(a.aval.shape, a.aval.dtype)) if is_inexact(a.aval.dtype) else None for a in pulled.outs]
-        b.mark = backward
-        in_cts = pulled.pull(b, cts)
+        in_cts = self._pulled_back(b, pulled, cts, forward, backward)
         inputs = [*graph.inputs, *(Input(ct, InRole.COTANGENT) for ct in cts if ct is not None)]
         outputs = [s.with_atom(a) for s, a in zip_strict(graph.outputs, pulled.outs)]
         joint = b.build(inputs, [*outputs, *(Output(ct, OutRole.GRADIENT) for ct in in_cts if ct is not None)])
         return *split_joint(joint, len(graph.inputs), len(outputs)), [ct is not None for ct in in_cts], [ct is not None for ct in cts]
+
+    def _pulled_back(self, b: Emitter, pulled: Any, cts: Sequence[Var | None], forward: Mark, backward: Mark) -> list[Atom | None]:
+        b.mark, start = backward, len(b.eqns)
+        in_cts = pulled.pull(b, cts)
+        mark_by_dependence(b, start, [ct for ct in cts if ct is not None], forward)
+        return in_cts
 
     def pullback(self, b: Emitter, graph: Graph, atoms: Sequence[Atom], active: Sequence[bool]) -> Any:
         """Emit ``graph`` into ``b``; returns its results and their pull-back (the vjp rule of a graph that is seen through)."""

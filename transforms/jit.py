@@ -29,10 +29,12 @@ from functx.runtime import native
 from functx.source import function_source, hides_frames, warn
 from functx.trace import Trace, Tracer, current_trace, where
 from functx.transforms.arguments import check_callable, flatten_arguments, is_traced_leaf, positional_names, refuse_unknown, with_fixed
+from functx.transforms.compiled_vjp import CompiledVjp
 from functx.transforms.entries import Entry, Key, leaf_key, make_entry, typed_value
 from functx.transforms.misses import reason_for, record
 from functx.transforms.native_calls import install, make_plan
 from functx.transforms.pipeline import optimize
+from functx.transforms.planning import DEFAULT, PartitionOptions
 from functx.transforms.staging import Leaf, add_leaves, stage
 from functx.transforms.subgraphs import bind_subgraph, stage_subgraph
 
@@ -68,6 +70,7 @@ class JitOptions:
     static_argnames: tuple[str, ...] = ()
     backend: str | None = None
     inline: bool = True
+    partition: PartitionOptions = DEFAULT
 
 
 @dataclass
@@ -104,6 +107,7 @@ class JittedFunction:
         functools.update_wrapper(self.function, f)
         self._lock = threading.Lock()
         self._specializations: dict[str, int] = {}
+        self._vjps: dict[bool, CompiledVjp] = {}
         self.clear_cache()
         _all.add(self)
 
@@ -135,6 +139,17 @@ class JittedFunction:
 
     def __repr__(self) -> str:
         return f"<functx.jit of {function_source(self._f)}>"
+
+    @property
+    def half(self) -> JittedFunction:
+        """Itself, for those who hold ``function``."""
+        return self
+
+    def vjp(self, primals: Sequence[Any], has_aux: bool) -> Any:
+        """Results and pull-back as :func:`functx.vjp` gives them, both halves compiled."""
+        if has_aux not in self._vjps:
+            self._vjps[has_aux] = CompiledVjp(self._f, has_aux, lambda f: _make(f, self._options), self._options.partition)
+        return self._vjps[has_aux](primals)
 
     def ir(self, *args: Any, **kwargs: Any) -> Graph:
         """The simplified graph for a call with these arguments. Nothing is run."""
@@ -236,7 +251,7 @@ class JittedFunction:
         args, kwargs = arguments.rebuild(given)
         staged = stage(f, trace, args, kwargs, every_value=False)
         traced = time.perf_counter()
-        graph = optimize(staged.graph)
+        graph = optimize(staged.graph, self._options.partition)
         with self._lock:
             self._counts["traces"] += 1
             self._counts["trace_seconds"] += traced - start
@@ -350,6 +365,9 @@ def jit(
     backend: str | None = None,
     dynamic: bool = False,
     inline: bool = True,
+    partition: str = "minimum_cut",
+    memory_budget: float | None = None,
+    knapsack: str = "exact",
     **unknown: Any,
 ) -> Any:
     """Compile ``f`` to native code, once per structure, shapes and dtypes of its arguments.
@@ -364,6 +382,11 @@ def jit(
       dynamic: False (the only mode so far): every distinct shape is compiled by itself.
       inline: whether derivatives see through f where it is called inside another transformed function. Where not, its call stays one
         equation, with one more for its backward side, until the whole is compiled.
+      partition: what backward passes inside f keep of their forward sides: "minimum_cut" keeps the least of what is not cheap to compute
+        again, "save_all" all that a tape would keep, "recompute_all" only what cannot be computed again.
+      memory_budget: keep less than that: a fraction (0.0: inputs only), or bytes as an int. Costly values are then computed again, those
+        first that cost least for their size. Less budget never needs more memory.
+      knapsack: how to choose under a budget, "exact" or "greedy".
 
     Raises:
       ConcretizationError: f looks at the value of an array.
@@ -388,6 +411,7 @@ def jit(
         (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames),
         backend,
         inline,
+        PartitionOptions(partition, memory_budget, knapsack),
     )
     return (lambda g: _make(g, options)) if f is None else _make(f, options)
 

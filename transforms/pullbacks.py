@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functx import trees
+from functx import config, trees
 from functx.errors import StructureError
 from functx.ir import Input, InRole, Output, OutRole, Var
+from functx.runtime import native
 from functx.source import hides_frames
-from functx.trace import where
+from functx.trace import current_trace, where
 from functx.transforms.arguments import flatten_arguments, leaves_or_none
 from functx.transforms.boundary import deliver, execute, input_values, translate, wrap
-from functx.transforms.differentiation import counts_as_float, gradient_tree, has_derivative, stage_differentiated
+from functx.transforms.differentiation import counts_as_float, gradient_places, gradient_tree, has_derivative, stage_differentiated
 from functx.transforms.forward import emit_jvp
 from functx.transforms.interpreter import INTERPRETER
 from functx.transforms.linear_maps import constant_tangent, fitting, has_tangent, primary_tree, pullback_map, values_in
@@ -31,7 +32,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Returns:
       ``(out, pull)`` (with ``has_aux``: ``(out, pull, aux)``). ``pull(ct)`` takes cotangents in the structure of ``out`` (None for zero,
       and for integers) and returns a tuple of cotangents, one per primal. It may be called any number of times and never writes to an
-      argument.
+      argument. Of a jitted f both halves are compiled; what is kept between them is freed with ``pull``.
 
     Raises:
       StructureError: a cotangent that does not fit the results.
@@ -42,6 +43,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(np.ones(2))
     (array([2., 2.]),)
     """
+    if isinstance(f, native.CompiledFunction) and current_trace() is None and not config.current().disable_jit:
+        return f.half.vjp(primals, has_aux)
     arguments = flatten_arguments(f, primals, {})
     wanted = {i for i, v in enumerate(arguments.leaves) if has_derivative(v)}
     d = stage_differentiated(f, "vjp", arguments, wanted)
@@ -49,12 +52,13 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     targets = d.staged.results[: out_tree.num_leaves]
     linear, outs = pullback_map(d, targets)
     result = deliver(d.staged, outs, d.parent)
+    places = [gradient_places(d, n) for n in range(len(primals))]
 
     @hides_frames
     def pull(ct: Any) -> tuple[Any, ...]:
         leaves = [v for v, r in zip_strict(cotangent_leaves(ct, out_tree), targets) if has_tangent(r)]
         gradients, trace = linear.apply([fitting(v, var, "cotangent") for v, var in zip_strict(leaves, linear.arguments)])
-        return tuple(gradient_tree(d, n, gradients, trace) for n in range(len(primals)))
+        return tuple(gradient_tree(of_argument, gradients, trace) for of_argument in places)
 
     return (result[0], pull, result[1]) if has_aux else (result, pull)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from functx.dtypes import is_complex, is_inexact
 from functx.errors import NonLinearError
-from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, Output, Var, read
+from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, Mark, Output, Var, read
 from functx.primitive import Emitter, conjugate
 from functx.util import zip_strict
 
@@ -60,6 +60,25 @@ def pullback(b: Emitter, graph: Graph, atoms: Sequence[Atom], active: Sequence[b
         return [cotangents.get(v) for v in graph.in_vars]
 
     return Pullback([read(env, a) for a in graph.out_atoms], pull, env)
+
+
+def mark_by_dependence(b: Emitter, start: int, cotangents: Sequence[Var], forward: Mark) -> None:
+    """Give what a pull-back has emitted without need of a cotangent (a cosine for a sine) to the forward side: it could as well be computed
+    there.
+    """
+    late, backward = set(cotangents), forward._replace(phase="backward")
+    for i in range(start, len(b.eqns)):
+        eqn = b.eqns[i]
+        if any(a in late for a in eqn.inputs):
+            late.update(eqn.outputs)
+        elif eqn.mark == backward:
+            b.eqns[i] = eqn.replace(mark=forward)
+
+
+def substitute(b: Emitter, start: int, env: Mapping[Var, Atom]) -> None:
+    """Put other atoms in the place of variables, in what has been emitted from ``start`` on."""
+    if env:
+        b.eqns[start:] = [eqn.replace(inputs=tuple(read(env, a) for a in eqn.inputs)) for eqn in b.eqns[start:]]
 
 
 def _forward(b: Emitter, eqn: Eqn, env: dict[Var, Atom], flags: Sequence[bool], linear: bool) -> Pull:

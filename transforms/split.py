@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from functx.ir import Graph, Input, InRole, Output, OutRole, Var
 
 
@@ -14,24 +16,22 @@ def split_joint(joint: Graph, forward_inputs: int, forward_outputs: int) -> tupl
       ``backward``: residuals and the remaining inputs to the remaining outputs.
     """
     late: set[Var] = set(joint.in_vars[forward_inputs:])
-    early_eqns, late_eqns = [], []
-    for eqn in joint.eqns:
+    behind = set()
+    for i, eqn in enumerate(joint.eqns):
         if any(a in late for a in eqn.inputs):
             late.update(eqn.outputs)
-            late_eqns.append(eqn)
-        else:
-            early_eqns.append(eqn)
+            behind.add(i)
+    return split_at(joint, behind, forward_inputs, forward_outputs)
+
+
+def split_at(joint: Graph, behind: Container[int], forward_inputs: int, forward_outputs: int) -> tuple[Graph, Graph]:
+    """Two graphs, the equations numbered in ``behind`` in the second. Residuals are what it reads of the first, or hands on."""
+    eqns = [e for i, e in enumerate(joint.eqns) if i not in behind], [e for i, e in enumerate(joint.eqns) if i in behind]
+    inside = {*joint.in_vars[forward_inputs:], *(v for e in eqns[1] for v in e.outputs), *(v for v, _ in joint.consts)}
     gradients = joint.outputs[forward_outputs:]
-    consts = {var for var, _ in joint.consts}
-    read = dict.fromkeys(a for e in late_eqns for a in e.inputs) | dict.fromkeys(s.atom for s in gradients)
-    residuals = [a for a in read if isinstance(a, Var) and a not in late and a not in consts]
-    forward = Graph(
-        joint.inputs[:forward_inputs],
-        joint.consts,
-        tuple(early_eqns),
-        (*joint.outputs[:forward_outputs], *(Output(v, OutRole.RESIDUAL) for v in residuals)),
-    )
-    backward = Graph(
-        (*(Input(v, InRole.RESIDUAL) for v in residuals), *joint.inputs[forward_inputs:]), joint.consts, tuple(late_eqns), tuple(gradients)
-    )
-    return forward, backward
+    read = dict.fromkeys(a for e in eqns[1] for a in e.inputs) | dict.fromkeys(slot.atom for slot in gradients)
+    residuals = [a for a in read if isinstance(a, Var) and a not in inside]
+    handed = (Output(v, OutRole.RESIDUAL) for v in residuals)
+    taken = (Input(v, InRole.RESIDUAL) for v in residuals)
+    forward = Graph(joint.inputs[:forward_inputs], joint.consts, tuple(eqns[0]), (*joint.outputs[:forward_outputs], *handed))
+    return forward, Graph((*taken, *joint.inputs[forward_inputs:]), joint.consts, tuple(eqns[1]), tuple(gradients))

@@ -101,6 +101,6 @@ dot_general = Primitive(
     family="contraction",
     linear=(0, 1),
     bilinear=True,
-    recompute="never",
+    recompute="costly",
     flops=_dot_flops,
 )

@@ -17,6 +17,7 @@ from functx.ir import Atom
 from functx.ops.families import elementwise, same_dtype, to_bool
 from functx.ops.parts import part_dtype
 from functx.primitive import Emitter
+from functx.shapes import ShapeError
 
 
 def _mul_zero(x: Any, y: Any) -> Any:
@@ -119,7 +120,7 @@ def _share(beats: str, beats_or_ties: str, operand: int) -> Any:
     def partial(b: Emitter, out: Atom, x: Atom, y: Atom, *, tie: str) -> Atom:
         mine, other = (x, y) if operand == 0 else (y, x)
         dtype = out.aval.dtype
-        wins = b.convert(getattr(b, beats)(mine, other), dtype=dtype, checked=False)
+        wins = b.convert(getattr(b, beats)(out, other), dtype=dtype, checked=False)  # the result tells as well, and is kept more often
         if tie == "half":
             not_worse = b.convert(getattr(b, beats_or_ties)(mine, other), dtype=dtype, checked=False)
             return b.mul(b.full_like(out, 0.5), b.add(wins, not_worse))
@@ -186,6 +187,16 @@ convert = elementwise(
     transpose={0: lambda b, ct, x, **_: b.convert(ct, dtype=x.aval.dtype, checked=False) if is_inexact(x.aval.dtype) else None},
     checks=lambda ins, *, dtype, checked: (ins[0], dtype) if checked else None,
 )
+
+
+def _of_same_size(dtype: np.dtype, other: np.dtype) -> np.dtype:
+    if dtype.itemsize != other.itemsize:
+        raise ShapeError(f"bitcast: {dtype} and {other} have elements of different sizes")
+    return other
+
+
+# The same bits read as another dtype of the same size. They carry no derivative.
+bitcast = elementwise("bitcast", lambda x, *, dtype: np.asarray(x).view(dtype), result=lambda x, *, dtype: _of_same_size(x, dtype))
 
 # The identity, with derivative zero.
 stop_gradient = elementwise("stop_gradient", lambda x: x)

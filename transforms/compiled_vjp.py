@@ -1,0 +1,109 @@
+"""vjp of a jitted function: a compiled forward half that returns residuals, and a compiled backward half.
+
+The forward half is a jitted function itself, found again by the same kind of key. Beside the results it returns the residuals and, as a
+constant, the :class:`Backward` half that belongs to them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functx.ir import AbstractArray, Graph, Var
+from functx.source import hides_frames
+from functx.trace import current_trace
+from functx.transforms.arguments import flatten_arguments
+from functx.transforms.boundary import deliver, execute, input_values
+from functx.transforms.differentiation import (
+    Differentiated,
+    gradient_places,
+    gradient_tree,
+    has_derivative,
+    joint_graph_of,
+    stage_differentiated,
+)
+from functx.transforms.halves import partition_joint
+from functx.transforms.linear_maps import fitting, has_tangent, primary_tree
+from functx.transforms.planning import PartitionOptions
+from functx.transforms.pullbacks import cotangent_leaves
+from functx.util import zip_strict
+
+Jit = Callable[[Callable[..., Any]], Any]
+
+
+class CompiledVjp:
+    """The forward half of a function, for all types of arguments.
+
+    Args:
+      f: the function.
+      has_aux: whether it returns auxiliary data beside its results.
+      jit: compiles a function, under the options of the jitted one.
+      options: what is kept between the halves.
+    """
+
+    def __init__(self, f: Callable[..., Any], has_aux: bool, jit: Jit, options: PartitionOptions):
+        self._f, self._has_aux, self._jit, self._options = f, has_aux, jit, options
+
+        @functools.wraps(f)
+        def forward(*primals: Any) -> Any:
+            return self._trace(primals)
+
+        self._forward = jit(forward)
+
+    def __call__(self, primals: Sequence[Any]) -> Any:
+        """``(out, pull)``, or ``(out, pull, aux)``."""
+        result, residuals, backward = self._forward(*primals)
+
+        @hides_frames
+        def pull(ct: Any) -> tuple[Any, ...]:
+            return backward.pull(residuals, ct)
+
+        return (result[0], pull, result[1]) if self._has_aux else (result, pull)
+
+    def _trace(self, primals: Sequence[Any]) -> Any:
+        """What is traced: results, residuals, and the half that takes them."""
+        arguments = flatten_arguments(self._f, tuple(primals), {})
+        d = stage_differentiated(self._f, "vjp", arguments, {i for i, v in enumerate(arguments.leaves) if has_derivative(v)})
+        out_tree = primary_tree(d.staged, self._has_aux)
+        targets = [r for r in d.staged.results[: out_tree.num_leaves] if has_tangent(r)]
+        cts = [Var(AbstractArray(r.aval.shape, r.aval.dtype)) for r in targets]
+        joint, _ = joint_graph_of(d.staged, d.active, [(r.value, ct) for r, ct in zip_strict(targets, cts)], cts)
+        halves = partition_joint(joint, self._options)
+        outs = execute(halves.forward, input_values(d.staged, d.parent), d.parent)
+        count = len(d.staged.graph.outputs)
+        backward = Backward(halves.backward, d, out_tree, self._jit)
+        result = deliver(d.staged, outs[:count], d.parent)
+        return result, [d.parent.tracer(a) for a in outs[count:]], backward
+
+
+class Backward:
+    """A backward half: residuals and cotangents to gradients. It is callable, as constant results of traced functions must be."""
+
+    def __init__(self, graph: Graph, d: Differentiated, out_tree: Any, jit: Jit):
+        self._graph, self._out_tree = graph, out_tree
+        self._with_tangent = [has_tangent(r) for r in d.staged.results[: out_tree.num_leaves]]
+        self._gradients = [gradient_places(d, n) for n in range(len(d.arguments.spans))]
+        residuals = len(graph.inputs) - sum(self._with_tangent)
+        self._cotangents = graph.in_vars[residuals:]
+
+        def backward(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+            return self(residuals, cts)
+
+        backward.__name__ = backward.__qualname__ = f"backward of {d.staged.trace.name}"
+        self._run = jit(backward)
+
+    def __call__(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        """The gradients, inside a trace. A cotangent of None is zero."""
+        trace = current_trace()
+        atoms = [trace.handle(r).atom for r in residuals]
+        atoms += [trace.emit.zeros_like(v) if ct is None else trace.handle(ct).atom for v, ct in zip_strict(self._cotangents, cts)]
+        return [trace.tracer(a) for a in trace.inline(self._graph, atoms)]
+
+    def pull(self, residuals: Sequence[Any], ct: Any) -> tuple[Any, ...]:
+        """The cotangents of all arguments, in their structure."""
+        given = [v for v, flag in zip_strict(cotangent_leaves(ct, self._out_tree), self._with_tangent) if flag]
+        cts = [None if v is None else fitting(v, var, "cotangent") for v, var in zip_strict(given, self._cotangents)]
+        values, trace = self._run(residuals, cts), current_trace()
+        done = [v if trace is None else trace.handle(v).atom for v in values]
+        return tuple(gradient_tree(places, done, trace) for places in self._gradients)
