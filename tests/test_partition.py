@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import scalar, smooth_program
 
 import functx as fx
 from functx.errors import UnknownOptionError
 from functx.transforms.partition import regions
 from functx.transforms.pipeline import simplify
-from functx.transforms.planning import peak_bytes
+from functx.transforms.planning import MODES, peak_bytes
 
 RNG = np.random.default_rng(0)
 
@@ -237,3 +240,34 @@ def test_auxiliary_data_and_changes_to_arguments():
     x = np.array([1.0, 2.0])
     out, pull, aux = fx.vjp(fx.jit(f), x, has_aux=True)
     assert out == 20.0 and aux == {"first": 2.0} and x.tolist() == [2, 4] and pull(1.0)[0].tolist() == [8, 16]
+
+
+# --- random programs ----------------------------------------------------------------------------------------------------------------------
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=3 * settings().max_examples // 2)
+def test_no_partition_changes_a_result(random):
+    inputs = [np.round(np.sin(np.arange(6.0) * (1.3 + i)), 2).reshape(2, 3) for i in range(3)]
+    program = smooth_program(random, inputs, random.randrange(4, 14))
+
+    def f(*args):
+        return scalar(program.run(*args))
+
+    arguments = range(len(inputs))
+    expected = fx.grad(f, arguments)(*inputs)
+    options = {
+        "partition": random.choice(MODES),
+        "memory_budget": random.choice([None, 0.0, 0.3, 0.7, 100, 500]),
+        "knapsack": random.choice(["exact", "greedy"]),
+    }
+    text = f"{options}\n{program.text}"
+    jitted = fx.jit(fx.grad(f, arguments), backend="reference", **options)(*inputs)
+    value, pull = fx.vjp(fx.jit(f, backend="reference", **options), *inputs)
+    second = fx.jit(fx.grad(lambda *args: sum((g**2).sum() for g in fx.grad(f, arguments)(*args))), backend="reference", **options)
+    plain_second = fx.grad(lambda *args: sum((g**2).sum() for g in fx.grad(f, arguments)(*args)))(*inputs)
+    np.testing.assert_allclose(value, f(*inputs), rtol=1e-12, err_msg=text)
+    np.testing.assert_allclose(second(*inputs), plain_second, rtol=1e-10, atol=1e-10, err_msg=text)
+    for got, pulled, wanted in zip(jitted, pull(1.0), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12, err_msg=text)
+        np.testing.assert_allclose(pulled, wanted, rtol=1e-12, atol=1e-12, err_msg=text)
