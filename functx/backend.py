@@ -16,7 +16,7 @@ from functx.ir import AbstractArray, Graph, OutRole
 
 @dataclass(frozen=True)
 class NativeCode:
-    """Compiled code that the runtime can call by itself, by the ABI of functx/runtime/call.h.
+    """Compiled code that the runtime can call by itself, by the ABI of functx/runtime/call.h: it leaves new values of inputs in the inputs.
 
     Attributes:
       library: the loaded library.
@@ -53,9 +53,10 @@ class Executable(Protocol):
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on one array per input slot, of the slot's shape and dtype and of any strides.
 
-        Every result is a new C-contiguous writable array that shares memory with nothing; no input is written, those of ``writes``
-        neither. An input that the code cannot read as it lies in memory (not contiguous, misaligned, byte-swapped) is copied at every
-        call. Raises IndexOutOfBoundsError and IntegerOverflowError with the user's line.
+        Every result is a new C-contiguous writable array that shares memory with nothing. Only a result of ``writes`` may instead be the
+        array that was given for its input, updated in place; the caller copies it there if it is another one. Other inputs are never
+        written, and none when the call raises. An input that the code cannot read as it lies in memory (not contiguous, misaligned,
+        byte-swapped) is copied at every call. Raises IndexOutOfBoundsError and IntegerOverflowError with the user's line.
         """
 
 

@@ -77,13 +77,14 @@ def deliver(staged: Staged, outs: Sequence[Any], parent: Trace | None) -> Any:
 
 
 def write_back(graph: Graph, outs: Sequence[Any], targets: Sequence[Any]) -> None:
-    """Perform the function's writes to its arguments, once, with primal values. ``targets`` are arrays or handles, one per input."""
+    """Perform the function's writes to its arguments, once, with primal values. ``targets`` are arrays or handles, one per input; a value
+    that is the target itself was written there already."""
     for slot, value in zip(graph.outputs, outs, strict=False):
         if slot.role is OutRole.WRITE:
             target = targets[slot.target]
             if isinstance(target, Tracer):
                 mutation.write(target, value)
-            else:
+            elif value is not target:
                 np.copyto(target, value)
 
 
@@ -91,7 +92,11 @@ def build_results(results: Sequence[Result], outs: Sequence[Any], targets: Seque
     """The leaves of the results."""
     roots: dict[int, Any] = {}
     fresh = iter(copies([r.constant for r in results if r.fresh]))
-    return [next(fresh) if r.fresh else _build(r, outs, targets, roots, parent) for r in results]
+    built: dict[int, Any] = {}
+    for r in results:
+        if r.fresh or id(r) not in built:
+            built[id(r)] = next(fresh) if r.fresh else _build(r, outs, targets, roots, parent)
+    return [built[id(r)] for r in results]
 
 
 def _build(result: Result, outs: Sequence[Any], targets: Sequence[Any], roots: dict[int, Any], parent: Trace | None) -> Any:

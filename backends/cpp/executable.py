@@ -56,9 +56,9 @@ class CppExecutable:
         return self._generate()
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run on one array per input; every result is a new C-contiguous array."""
+        """Run on one array per input. New values of inputs are left in the arrays that the code read, every other result is a new one."""
         arrays = [_readable(x, aval) for x, aval in zip_strict(inputs, self._in_avals)]
-        outputs = [np.empty(shape, dtype) for shape, dtype in self._outs]
+        outputs = [arrays[self.writes[k]] if k in self.writes else np.empty(*out) for k, out in enumerate(self._outs)]
         status, eqn, kind, values = self.library.run(arrays + self._passed, outputs, self.workspace_bytes, self._callback)
         if status != _OK:
             raise self._error(eqn, kind, values)

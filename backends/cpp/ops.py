@@ -11,7 +11,7 @@ import numpy as np
 
 from functx import dtypes
 from functx.backends.cpp.numbers import COMPLEX_FUNCTIONS
-from functx.backends.cpp.types import ctype, is_half, kind, literal, suffix, widened
+from functx.backends.cpp.types import ctype, is_half, kind, literal, stored, suffix, widened
 from functx.backends.loops.describe import RUNNING, SCATTER
 from functx.backends.loops.nodes import Apply
 from functx.backends.loops.rules import MOVES, SPELLED_OUT
@@ -87,6 +87,14 @@ def convert(source: np.dtype, target: np.dtype, text: str) -> str:
     return f"({ctype(target)}){text}"
 
 
+def _bitcast(node: Apply, args: Sequence[str]) -> str:
+    """The bits of an element as another type of the same size; a bool is a byte."""
+    source, text = node.args[0].dtype, args[0]
+    if node.dtype.kind == "b":
+        return text if source.kind == "b" else f"{text} != 0"
+    return f"__builtin_bit_cast({ctype(node.dtype)}, {stored(source)}({text}))"
+
+
 def _same(node: Apply, args: Sequence[str]) -> str:
     return args[0]
 
@@ -154,6 +162,7 @@ OPS: dict[str, tuple[str, Expression]] = {
     "not_": ("b" + _INTS, _by_kind(b=lambda node, args: f"!{args[0]}", i=lambda node, args: f"~{args[0]}")),
     "select": (_ALL, lambda node, args: f"{args[0]} ? {args[1]} : {args[2]}"),
     "convert": (_ALL, lambda node, args: convert(node.args[0].dtype, node.dtype, args[0])),
+    "bitcast": (_ALL, _bitcast),
     "clamp_index": ("i", lambda node, args: f"{args[0]} < 0 ? 0 : smaller({args[0]}, {args[1]})"),
     "wrap_index": ("i", lambda node, args: f"{args[0]} < 0 ? {args[0]} + {args[1]} : {args[0]}"),
 }
@@ -197,6 +206,6 @@ def is_block_routine(node: Apply) -> bool:
 
 def expression(node: Apply, args: Sequence[str]) -> str:
     """The C++ expression of an operation on operands."""
-    if node.op not in ("select", "convert"):
+    if node.op not in ("select", "convert", "bitcast"):
         args = [widened(a.dtype, text) for a, text in zip_strict(node.args, args)]
     return OPS[node.op][1](node, args)

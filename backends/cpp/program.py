@@ -13,7 +13,8 @@ from functx.backends.cpp.kernels import Function, emit_kernel
 from functx.backends.cpp.prelude import HEADER, needed_snippets
 from functx.backends.cpp.sorting import sort_function
 from functx.backends.cpp.types import ctype, literal, stored
-from functx.backends.loops.nodes import Call, Copy, Kernel, MatMul, Place, Program, Sort
+from functx.backends.loops.nodes import Call, Copy, Kernel, MatMul, Place, Program, Sort, Step
+from functx.backends.loops.plan import writes
 from functx.ir import Literal, Var
 
 EMBEDDED_BYTES = 4096  # larger constants are passed as inputs
@@ -111,6 +112,12 @@ class _ProgramEmitter:
         text = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         return f"{text or 'copy'}{' (' + ', '.join(lines[:6]) + ')' if lines else ''}"
 
+    def _in_place(self, step: Step) -> str:
+        """Which inputs a step updates, as the end of a comment."""
+        places = dict.fromkeys(self.program.storage.get(v) for v in writes(step))
+        names = [f"inputs[{s.index}]" for s in places if s is not None and s.place is Place.INPUT]
+        return f": updates {', '.join(names)} in place" if names else ""
+
     def _kernel(self, kernel: Kernel) -> list[str]:
         function = emit_kernel(kernel, self.program.storage, self.threshold)
         self.scratch = max(self.scratch, function.scratch_bytes)
@@ -120,7 +127,7 @@ class _ProgramEmitter:
             self.functions[digest] = f"kernel{len(self.functions)}"
             sizes = " x ".join(str(v.size) for v in (*kernel.outer, *max((s.axes for s in kernel.stages), key=len))) or "one value"
             out.append(f"// {comment}: {kernel.form.value}, {sizes}\n" + function.text.replace("{name}", self.functions[digest]))
-        self._call_kernel(self.functions[digest], function, comment)
+        self._call_kernel(self.functions[digest], function, comment + self._in_place(kernel))
         return out
 
     def _call_kernel(self, name: str, function: Function, comment: str) -> None:
@@ -140,7 +147,7 @@ class _ProgramEmitter:
         x, y = (f"Matrix<{c}>{{{self._pointer(a.var)} + {a.offset}, {', '.join(map(str, a.strides))}}}" for a in (step.x, step.y))
         tm, tn = _tiles(batch, m, n, k)
         parallel = "true" if batch * m * n * k > GEMM_PARALLEL else "false"
-        self.body.append(f"// {self._describe(step.eqns)}: {batch} x ({m} x {k}) @ ({k} x {n})")
+        self.body.append(f"// {self._describe(step.eqns)}: {batch} x ({m} x {k}) @ ({k} x {n}){self._in_place(step)}")
         self.body.append(f"matmul<{c}>({x}, {y}, {self._pointer(step.out)}, {batch}, {m}, {n}, {k}, {tm}, {tn}, {parallel});")
 
     def _sort(self, step: Sort) -> list[str]:
@@ -149,7 +156,7 @@ class _ProgramEmitter:
         name, comment = f"sort{len(self.functions)}", self._describe(step.eqns)
         self.functions[name] = name
         arguments = [self._pointer(v) for v in (*step.inputs, *step.outputs, step.order)]
-        self.body += [f"// {comment}", f"{name}({', '.join(arguments)});"]
+        self.body += [f"// {comment}{self._in_place(step)}", f"{name}({', '.join(arguments)});"]
         return [f"// {comment}: {step.rows} x {step.n}\n" + sort_function(step, name, step.rows * step.n > self.threshold)]
 
     def _call(self, step: Call) -> None:
@@ -165,6 +172,8 @@ class _ProgramEmitter:
     def _copy(self, step: Copy) -> None:
         size = math.prod(step.out.aval.shape) * step.out.aval.dtype.itemsize
         if size:
+            comment = self._in_place(step)
+            self.body += [f"// copy{comment}"] if comment else []
             self.body.append(f"__builtin_memcpy({self._pointer(step.out)}, {self._pointer(step.source)}, {size});")
 
 

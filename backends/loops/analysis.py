@@ -8,17 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from functx.backend import write_map
 from functx.backends.loops import describe, rules
 from functx.backends.loops.describe import dot_sizes
+from functx.backends.loops.overwrites import Overwrites, Overwritten
 from functx.backends.loops.roots import Analysis, CheckRoot, Target
-from functx.ir import Atom, Eqn, Graph, Literal, Var
+from functx.ir import Atom, Eqn, Graph, Literal, OutRole, Var
 
 MAX_NODES = 64  # values that one root may evaluate in place
 WORTH_STORING = 16  # recomputing this much costs more than a store and the loads
 
 # --- classification -----------------------------------------------------------------------------------------------------------------------
 
-INDEX, REDUCE, RUNNING, MATMUL, REGION, SCATTER, PARTS = "index", "reduce", "running", "matmul", "region", "scatter", "parts"
+INDEX, REDUCE, RUNNING, MATMUL, WRITE, PARTS = "index", "reduce", "running", "matmul", "write", "parts"
 SORT, TOP_K, CALL = "sort", "top_k", "call"
 
 
@@ -41,15 +43,13 @@ def classify(eqn: Eqn, target: Target, definitions: dict[Var, Eqn]) -> str:
         return MATMUL if large and target.multiplies(rules.wide(eqn.outputs[0].aval.dtype)) else REDUCE
     if name in describe.RUNNING:
         return RUNNING
-    if name in describe.SCATTER:
-        return SCATTER
-    if name == "dynamic_update_slice":
-        return REGION
+    if name in describe.SCATTER or name == "dynamic_update_slice":
+        return WRITE
     if name == "slice_set":
         if 0 in eqn.inputs[1].aval.shape:
             return INDEX
         unit = all(abs(step) == 1 for step in eqn.params["steps"])
-        return INDEX if unit and _is_fill(eqn.inputs[0], definitions) else REGION
+        return INDEX if unit and _is_fill(eqn.inputs[0], definitions) else WRITE
     if name == "concatenate":
         return INDEX if math.prod(eqn.outputs[0].aval.shape) <= 64 else PARTS
     return INDEX if rules.rule_of(eqn) else CALL
@@ -74,7 +74,7 @@ def analyse(graph: Graph, target: Target) -> Analysis:
 
 class _Analyser:
     def __init__(self, graph: Graph, target: Target):
-        self.graph = graph
+        self.graph, self.eqns = graph, list(graph.eqns)
         self.producer = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
         self.numbers = {v: i for i, eqn in enumerate(graph.eqns) for v in eqn.outputs}
         self.kinds = [classify(eqn, target, self.producer) for eqn in graph.eqns]
@@ -85,35 +85,65 @@ class _Analyser:
         self.checks: dict[int, list[CheckRoot]] = {}
 
     def run(self) -> Analysis:
-        for number, eqn in enumerate(self.graph.eqns):
-            if checks := list(self._checks(number, eqn)):
-                self.checks[number] = checks
+        self._check()
         live = self._live()
         self._force(live)
         self._share(live)
         self._bound(live)
+        found = self._overwrites(live)
         describer = describe.Describer(self.definitions, self.memory)
-        for number, eqn in enumerate(self.graph.eqns):
+        for number, eqn in enumerate(self.eqns):
+            if number in found.saved:
+                describer.copy(*found.saved[number])
             describer.roots += self.checks.get(number, ())
             if number in live and (self.kinds[number] != INDEX or eqn.outputs[0] in self.memory):
                 describer.describe(number, eqn, self.kinds[number])
         results, repeats = self._results(describer)
-        return Analysis(self.graph, self.definitions, self.memory, describer.roots, self.checks, self.numbers, results, repeats)
+        written = {results[k]: self.graph.in_vars[i] for k, i in write_map(self.graph).items() if results[k] not in self.given}
+        return Analysis(
+            self.graph,
+            self.definitions,
+            self.memory,
+            describer.roots,
+            self.checks,
+            self.numbers,
+            results,
+            repeats,
+            written,
+            found.bases,
+        )
 
     def _results(self, describer: describe.Describer) -> tuple[list[Var], list[tuple[Var, Var]]]:
-        """A variable of its own for every output."""
-        results: dict[Var, None] = {}
+        """A variable of its own for every output; new values of inputs come first, for they stay where they are made."""
+        results: dict[int, Var] = {}
         repeats: list[tuple[Var, Var]] = []
-        for atom in self.graph.out_atoms:
-            if isinstance(atom, Var) and atom not in self.given and atom not in results:
-                results[atom] = None
+        taken, outputs = set(self.given), self.graph.outputs
+        for k in sorted(range(len(outputs)), key=lambda k: outputs[k].role is not OutRole.WRITE):
+            atom, target = outputs[k].atom, outputs[k].target
+            if isinstance(atom, Var) and (atom not in taken or target is not None and atom is self.graph.in_vars[target]):
+                results[k] = atom
+                taken.add(atom)
                 continue
-            results[copy := Var(atom.aval)] = None
+            results[k] = copy = Var(atom.aval)
             if isinstance(atom, Var):
                 repeats.append((copy, atom))
             else:
                 describer.store(-1, copy, lambda scope, index, atom=atom: scope.value(atom, ()), ())
-        return list(results), repeats
+        return [results[k] for k in range(len(outputs))], repeats
+
+    def _overwrites(self, live: set[int]) -> Overwritten:
+        """Materialize what has to be computed before arrays are overwritten."""
+        numbers = sorted(live)
+        writes = [number for number in numbers if self.kinds[number] == WRITE]
+        inputs = {self.graph.in_vars[i] for i in write_map(self.graph).values()}
+        kept = (self.given | set(self.graph.out_atoms)) - inputs
+        found = Overwrites(self.eqns, self.definitions, self.memory, numbers, writes, kept, inputs).run()
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        checks = ((number, list(self._checks(number, eqn))) for number, eqn in enumerate(self.eqns))
+        self.checks = {number: found for number, found in checks if found}
 
     def _checks(self, number: int, eqn: Eqn) -> Sequence[CheckRoot]:
         name = eqn.primitive.name
@@ -135,18 +165,18 @@ class _Analyser:
         stack: list[Atom] = list(self.graph.out_atoms)
         stack += [check.atom for checks in self.checks.values() for check in checks]
         live: set[int] = set()
-        pending = [i for i, eqn in enumerate(self.graph.eqns) if eqn.primitive.effect]
+        pending = [i for i, eqn in enumerate(self.eqns) if eqn.primitive.effect]
         while stack or pending:
             number = pending.pop() if pending else self.numbers.get(stack.pop())
             if number is not None and number not in live:
                 live.add(number)
-                stack += self.graph.eqns[number].inputs
+                stack += self.eqns[number].inputs
         return live
 
     def _force(self, live: set[int]) -> None:
         """Operands that must lie in memory."""
         for number in live:
-            eqn, kind = self.graph.eqns[number], self.kinds[number]
+            eqn, kind = self.eqns[number], self.kinds[number]
             if kind == CALL:
                 self.memory.update(a for a in eqn.inputs if isinstance(a, Var))
             elif kind == MATMUL:
@@ -172,7 +202,7 @@ class _Analyser:
             for check in checks:
                 sites.setdefault(check.atom, set()).add(site(check))
         for number in sorted(live, reverse=True):
-            eqn, inline, where = self.graph.eqns[number], False, set()
+            eqn, inline, where = self.eqns[number], False, set()
             if self.kinds[number] == INDEX:
                 out = eqn.outputs[0]
                 where = sites.get(out, set())
@@ -203,7 +233,7 @@ class _Analyser:
     def _costs(self) -> dict[Var, int]:
         """Rough cost per element of computing a value in place from what surely is in memory."""
         costs: dict[Var, int] = {}
-        for eqn in self.graph.eqns:
+        for eqn in self.eqns:
             for out in eqn.outputs:
                 if out in self.definitions:
                     own = 0 if eqn.primitive.views else eqn.primitive.cost
@@ -215,7 +245,7 @@ class _Analyser:
         """Keep the values that one root evaluates in place below MAX_NODES."""
         sizes: dict[Var, frozenset[object]] = {}
         for number in sorted(live):
-            eqn = self.graph.eqns[number]
+            eqn = self.eqns[number]
             if self.kinds[number] == PARTS:
                 continue  # every operand is a root by itself
             same_index = rules.same_index(eqn)

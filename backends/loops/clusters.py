@@ -1,6 +1,7 @@
 """Which roots share a loop nest.
 
 Analysis only. Roots are placed one after the other, each into the earliest group in which everything it reads is ready, or into a new one.
+What overwrites an array is placed after what reads it, as far as that goes.
 A group is FLAT (one space, everything at the same index), ROWS (outer axes shared; inside them one stage after the other, as in a softmax)
 or COLUMNS (reductions that keep the innermost axis). How a root reads others is found by evaluating it once at a symbolic index.
 """
@@ -9,11 +10,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from functx.backends.loops.affine import ZERO, Affine, LoopVar, var
 from functx.backends.loops.nodes import Form, Load, Node
+from functx.backends.loops.ordering import ordered
 from functx.backends.loops.roots import Analysis, CallRoot, CheckRoot, MatMulRoot, ReduceRoot, Root, RunningRoot, SortRoot, StoreRoot
 from functx.backends.loops.scope import Index, Scope
 from functx.ir import Literal, Var
@@ -37,6 +39,8 @@ class View:
     loads: dict[Var, list[Index]]
     reads: set[Var]
     after: set[CheckRoot]  # checks that must have passed before
+    elsewhere: set[Var]  # what it reads at other places than its own
+    overwrites: set[Var]  # arrays in whose memory it could store, by what it reads itself
 
 
 @dataclass(eq=False)
@@ -50,6 +54,7 @@ class Group:
     stage_of: dict[Var, int] = field(default_factory=dict)
     nodes: int = 0
     reads: set[Var] = field(default_factory=set)
+    overwrites: set[Var] = field(default_factory=set)
 
     @property
     def roots(self) -> list[Root]:
@@ -90,13 +95,16 @@ class _Placer:
         self.home: dict[Var, int] = {}
         self.check_home: dict[CheckRoot, int] = {}
         self.checks_of: dict[Var, frozenset[CheckRoot]] = {}
+        self.last_reader: dict[Var, int] = {}
+        self.last_elsewhere: dict[Var, int] = {}  # the last group that reads a variable at other places than its own
 
     def run(self) -> list[Group]:
-        for root in self.analysis.roots:
-            if isinstance(root, EXTERN):
-                self._place_extern(root)
+        views = [self._view(root) for root in self.analysis.roots]
+        for k in ordered(*_before(views)):
+            if isinstance(views[k].root, EXTERN):
+                self._place_extern(views[k])
             else:
-                self._place(self._view(root))
+                self._place(views[k])
         return self.groups
 
     # --- what a root reads ----------------------------------------------------------------------------------------------------------------
@@ -115,6 +123,9 @@ class _Placer:
         return frozenset(found)
 
     def _view(self, root: Root) -> View:
+        if isinstance(root, EXTERN):
+            reads = {a for a in root.reads if isinstance(a, Var)}
+            return View(root, (), 0, [], {}, reads, set(), reads, self._overwrites(root, reads))
         kept, reduced = iteration(root)
         axes = [LoopVar(f"x{k}", d) for k, d in enumerate(spaces((*kept, *reduced)))]
         n = len(spaces(kept))
@@ -131,33 +142,45 @@ class _Placer:
         after = set(self._checks_before(root.reads))
         if not isinstance(root, CheckRoot):
             after |= set(self.analysis.checks.get(root.eqn, ()))
-        return View(root, tuple(axes), n, scope.nodes, loads, reads, after)
+        own = [var(a) for a in axes]
+        elsewhere = {v for v, places in loads.items() if any(_places(v, i) != own for i in places)}
+        return View(root, tuple(axes), n, scope.nodes, loads, reads, after, elsewhere, self._overwrites(root, elsewhere))
+
+    def _overwrites(self, root: Root, elsewhere: set[Var]) -> set[Var]:
+        written, base = self.analysis.written, getattr(root, "base", None)
+        found = {written[v] for v in outputs(root) if v in written} - elsewhere
+        return found | {base} if self.analysis.overwritten.get(base) == root.eqn else found
 
     # --- placing --------------------------------------------------------------------------------------------------------------------------
 
-    def _place_extern(self, root: CallRoot | MatMulRoot | SortRoot) -> None:
+    def _place_extern(self, view: View) -> None:
         # Always a new group at the end, so effects keep their order.
-        group = Group(None, (), [[View(root, (), 0, [], {}, set(), set())]], [()], reads={a for a in root.reads if isinstance(a, Var)})
-        self._register(root, len(self.groups))
-        self.groups.append(group)
+        self._register(view, len(self.groups))
+        self.groups.append(Group(None, (), [[view]], [()], reads=view.reads, overwrites=view.overwrites))
 
-    def _register(self, root: Root, position: int) -> None:
-        if isinstance(root, CheckRoot):
-            self.check_home[root] = position
-        for v in outputs(root):
+    def _register(self, view: View, position: int) -> None:
+        if isinstance(view.root, CheckRoot):
+            self.check_home[view.root] = position
+        for v in outputs(view.root):
             self.home[v] = max(position, self.home.get(v, -1))
+        for v in view.reads:
+            self.last_reader[v] = max(position, self.last_reader.get(v, -1))
+        for v in view.elsewhere:
+            self.last_elsewhere[v] = max(position, self.last_elsewhere.get(v, -1))
 
     def _place(self, view: View) -> None:
         ready = max((self.home.get(v, -1) for v in view.reads), default=-1)
         strict = max((self.check_home[c] for c in view.after), default=-1)
         strict = max(strict, self.home.get(view.root.base, -1) if isinstance(view.root, StoreRoot) and view.root.base else -1)
+        readers = self.last_elsewhere if isinstance(view.root, StoreRoot) and view.root.whole else self.last_reader
+        strict = max([strict, *(readers.get(v, -1) for v in view.overwrites)])
         first = max(ready, strict + 1, 0)
         candidates = itertools.chain([first], range(max(first + 1, len(self.groups) - LOOK_BACK), len(self.groups)))
         for position in candidates:
             if position < len(self.groups) and self._join(self.groups[position], view, position == ready):
-                self._register(view.root, position)
+                self._register(view, position)
                 return
-        self._register(view.root, len(self.groups))
+        self._register(view, len(self.groups))
         self.groups.append(new_group(view))
 
     def _join(self, group: Group, view: View, depends: bool) -> bool:
@@ -166,11 +189,38 @@ class _Placer:
             return False
         if getattr(view.root, "serial", False) or any(v in group.stage_of for v in outputs(view.root)):
             return False
+        if group.overwrites & view.elsewhere:
+            return False
+        if (group.overwrites or view.overwrites) and any(isinstance(r, CheckRoot) for r in (*group.roots, view.root)):
+            return False  # a check has to fail before anything is overwritten
         if not depends and not (group.reads & view.reads):
             return False  # nothing to share
         if group.form is Form.FLAT and not _join_flat(group, view):
             return _as_rows(group, view) and _join_staged(group, view)
         return group.form is Form.FLAT or _join_staged(group, view)
+
+
+def _before(views: Sequence[View]) -> tuple[list[set[int]], list[set[int]]]:
+    """For each root those that must come before (they make what it reads, check what it relies on, or can fail and stand before it), and
+    those that should: they read what it overwrites."""
+    makers: dict[Var, set[int]] = {}
+    readers: dict[Var, set[int]] = {}
+    checks: dict[Root, int] = {}
+    for k, view in enumerate(views):
+        for v in outputs(view.root):
+            makers.setdefault(v, set()).add(k)
+        for v in view.reads:
+            readers.setdefault(v, set()).add(k)
+        if isinstance(view.root, CheckRoot):
+            checks[view.root] = k
+    needs, wishes, last = [], [], set()
+    for k, view in enumerate(views):
+        found = {maker for v in view.reads for maker in makers.get(v, ())} | {checks[check] for check in view.after}
+        if isinstance(view.root, (CheckRoot, CallRoot)):
+            found, last = found | last, {k}
+        needs.append(found - {k})
+        wishes.append({reader for v in view.overwrites for reader in readers.get(v, ())} - {k})
+    return needs, wishes
 
 
 def new_group(view: View) -> Group:
@@ -206,6 +256,7 @@ def add(group: Group, view: View, stage: int) -> None:
     group.stages[stage].append(view)
     group.nodes += len(view.nodes)
     group.reads |= view.reads
+    group.overwrites |= view.overwrites
     for v in outputs(view.root):
         group.stage_of[v] = stage
 

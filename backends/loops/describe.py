@@ -36,6 +36,22 @@ def dot_sizes(eqn: Eqn) -> tuple[int, int, int, int]:
     return batch, math.prod(x) // max(batch * k, 1), math.prod(y) // max(batch * k, 1), k
 
 
+def written_place(scope: Scope, eqn: Eqn, index: Index) -> Index:
+    """Where a partial write (slice_set, dynamic_update_slice or a scatter) puts the element of its update at an index."""
+    x, update, *places = eqn.inputs
+    if eqn.primitive.name == "slice_set":
+        return tuple(i * step + start for i, start, step in zip_strict(index, eqn.params["starts"], eqn.params["steps"]))
+    if eqn.primitive.name in SCATTER:
+        return rules.indexed(scope, x, places, eqn.params["axes"], index, None)
+    begin = rules.clamped(scope, places, x.aval.shape, update.aval.shape)
+    return tuple(i + start for i, start in zip_strict(index, begin))
+
+
+def writes_places_twice(eqn: Eqn) -> bool:
+    """Whether a partial write may write one place more than once."""
+    return eqn.primitive.name in SCATTER and math.prod(eqn.inputs[2].aval.shape) != 1
+
+
 class Describer:
     """Collects the roots of a graph.
 
@@ -64,6 +80,10 @@ class Describer:
         self.memory.add(v)
         self.roots.append(StoreRoot(number, v, v.aval.shape, value, reads=tuple(reads)))
         return v
+
+    def copy(self, out: Var, x: Var) -> None:
+        """Materialize the present value of an array once more."""
+        self.store(-1, out, lambda scope, index: scope.value(x, index), (x,))
 
     def _reduce(self, number: int, eqn: Eqn) -> None:
         if eqn.primitive.name == "dot_general":
@@ -194,19 +214,17 @@ class Describer:
         copy = Var(atom.aval)
         return self.store(number, copy, lambda scope, index: scope.value(atom, index), (atom,))
 
-    def _region(self, number: int, eqn: Eqn) -> None:
-        x, update, *starts = eqn.inputs
+    def _write(self, number: int, eqn: Eqn) -> None:
+        x, update, *places = eqn.inputs
         if 0 in update.aval.shape:
             self.store(number, eqn.outputs[0], lambda scope, index: scope.value(x, index), (x,))
             return
 
         def target(scope: Scope, index: Index) -> Index:
-            if eqn.primitive.name == "slice_set":
-                return tuple(i * step + start for i, start, step in zip_strict(index, eqn.params["starts"], eqn.params["steps"]))
-            begin = rules.clamped(scope, starts, x.aval.shape, update.aval.shape)
-            return tuple(i + start for i, start in zip_strict(index, begin))
+            return written_place(scope, eqn, index)
 
-        self._partial(number, eqn, update, target, self._base(number, x), reads=tuple(starts))
+        op, serial = SCATTER.get(eqn.primitive.name), writes_places_twice(eqn)
+        self._partial(number, eqn, update, target, self._base(number, x), op=op, serial=serial, reads=tuple(places))
 
     def _parts(self, number: int, eqn: Eqn) -> None:
         axis, start = eqn.params["axis"], 0
@@ -225,19 +243,6 @@ class Describer:
         self.roots.append(
             StoreRoot(number, eqn.outputs[0], x.aval.shape, value, target, base, whole=False, reads=(x, *more.pop("reads", ())), **more)
         )
-
-    def _scatter(self, number: int, eqn: Eqn) -> None:
-        x, updates, *indices = eqn.inputs
-        axes, op = eqn.params["axes"], SCATTER[eqn.primitive.name]
-        if 0 in updates.aval.shape:
-            self.store(number, eqn.outputs[0], lambda scope, index: scope.value(x, index), (x,))
-            return
-
-        def target(scope: Scope, index: Index) -> Index:
-            return rules.indexed(scope, x, indices, axes, index, None)
-
-        base = self._base(number, x)
-        self._partial(number, eqn, updates, target, base, op=op, serial=True, reads=tuple(indices))
 
 
 def _wide(scope: Scope, atom: Atom, index: Index) -> Node:

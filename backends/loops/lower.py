@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functx import shapes
+from functx.backend import write_map
 from functx.backends.loops.analysis import analyse
 from functx.backends.loops.build import build_kernel
 from functx.backends.loops.clusters import Group, make_groups
 from functx.backends.loops.nodes import Accumulate, Call, Copy, Kernel, MatMul, Place, Program, Sort, Step, Storage
 from functx.backends.loops.plan import Planner
 from functx.backends.loops.roots import Analysis, CallRoot, SortRoot, Target
+from functx.backends.loops.schedule import in_order
 from functx.errors import BackendError
 from functx.ir import Atom, Graph
 
@@ -24,12 +26,13 @@ def lower(graph: Graph, target: Target) -> Program:
     steps = [(_step(analysis, group), group) for group in make_groups(analysis)]
     steps = [(step, group) for step, group in steps if not _is_empty(step)]
     steps += [(Copy(result, source), Group(None, (), [], [])) for result, source in analysis.repeats]
-    given = [*graph.in_vars, *(v for v, _ in graph.consts)]
-    outputs = {v: k for k, v in enumerate(analysis.results)}
-    planned, storage, workspace = Planner(steps, given, outputs).run()
+    steps = in_order(steps, analysis.written)
+    constants = [v for v, _ in graph.consts]
+    writes = write_map(graph)
+    places = {v: Storage(Place.INPUT, writes[k]) if k in writes else Storage(Place.OUTPUT, k) for k, v in enumerate(analysis.results)}
+    planned, storage, workspace = Planner(steps, [*graph.in_vars, *constants], places, analysis.written).run()
     storage.update({v: Storage(Place.INPUT, k) for k, v in enumerate(graph.in_vars)})
-    storage.update({v: Storage(Place.CONSTANT, k) for k, (v, _) in enumerate(graph.consts)})
-    storage.update({v: Storage(Place.OUTPUT, k) for v, k in outputs.items()})
+    storage.update({v: Storage(Place.CONSTANT, k) for k, v in enumerate(constants)})
     return Program(planned, storage, graph, analysis.results, workspace)
 
 

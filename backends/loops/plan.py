@@ -1,13 +1,14 @@
-"""Where every value lives: registers, row buffers, outputs, or one workspace arena; which values share memory.
+"""Where every value lives: registers, row buffers, outputs, inputs that are written, or one workspace arena; which values share memory.
 
 A value may take over the buffer of one that is read for the last time by the same kernel, at the same place. A partial write (slice_set,
-scatter) takes over the buffer of its base, or is preceded by a copy. Inputs and constants are never written.
+scatter) takes over the buffer of its base, or is preceded by a copy. The new value of an input ends in the input's own buffer: it is made
+there if the old value is not read any more and nothing that follows can fail, else copied there at the end. Other inputs are never written.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from functx.backends.loops.affine import Affine, LoopVar, substitute, var
@@ -39,14 +40,19 @@ def writes(step: Step) -> list[Var]:
     return list(step.outputs) if isinstance(step, Call) else [step.out]
 
 
+def can_fail(step: Step) -> bool:
+    """Whether a step may end the call early."""
+    return isinstance(step, Call) or isinstance(step, Kernel) and any(isinstance(e, Check) for s in step.stages for e in s.effects)
+
+
 @dataclass(eq=False)
 class _Shared:
-    """Values that share one buffer: when the first of them is made and the last is read, and the output that it is, if any."""
+    """Values that share one buffer: when the first of them is made and the last is read, and where they have to lie, if that is fixed."""
 
     members: list[Var]
     born: int
     dies: int
-    output: int | None
+    home: Storage | None
 
 
 def _place(offset: Affine, stage: Stage) -> str:
@@ -73,27 +79,42 @@ def local_places(kernel: Kernel, group: Group, used_outside: set[Var]) -> dict[V
     return out
 
 
-class Planner:
-    """Lifetimes and sharing over the steps of one graph."""
+def _same_memory(a: Var, b: Var) -> bool:
+    return a.aval.dtype == b.aval.dtype and math.prod(a.aval.shape) == math.prod(b.aval.shape)
 
-    def __init__(self, steps: Sequence[tuple[Step, Group]], given: Iterable[Var], outputs: dict[Var, int]):
-        self.given, self.outputs = set(given), outputs
+
+class Planner:
+    """Lifetimes and sharing over the steps of one graph.
+
+    Args:
+      given: inputs and constants.
+      results: where the results lie. The new value of an input lies where the input does.
+      written: the new values of inputs -> the inputs.
+    """
+
+    def __init__(
+        self, steps: Sequence[tuple[Step, Group]], given: Iterable[Var], results: Mapping[Var, Storage], written: Mapping[Var, Var]
+    ):
+        self.given, self.results, self.written = set(given), results, written
+        self.inputs = {results[new]: old for new, old in written.items()}  # by where they lie
         self.groups = {id(step): group for step, group in steps}
         self.steps = [step for step, _ in steps]
+        self.last_failure = max((time for time, step in enumerate(self.steps) if can_fail(step)), default=-1)
         self.storage: dict[Var, Storage] = {}
-        self.shared: dict[Var, _Shared] = {}  # the buffer of every value that is not given
+        self.shared: dict[Var, _Shared] = {}  # the buffer of every value that is made, and of every input that is written
+        self.candidates: dict[Var, list[Var]] = {}  # what a value may overwrite by the way in which its kernel reads it
 
     def run(self) -> tuple[list[Step], dict[Var, Storage], int]:
-        """The steps with the copies that partial writes need, the places, and the bytes of the arena."""
+        """The steps with the copies that they need, the places, and the bytes of the arena."""
         self._lifetimes()
         self._locals()
-        for time, step in enumerate(self.steps):
-            if isinstance(step, Kernel):
-                self._take_over_bases(time, step)
-        for time, step in enumerate(self.steps):
-            if isinstance(step, Kernel):
-                self._take_over(time, step)
-        return self._with_copies(), *self._arena()
+        kernels = [(time, step) for time, step in enumerate(self.steps) if isinstance(step, Kernel)]
+        candidates = [(time, self._overwritable_bases(step) | self._overwritable(step)) for time, step in kernels]
+        self.candidates = {v: old for _, found in candidates for v, old in found.items()}
+        for time, found in reversed(candidates):  # backwards: where the last value of a chain has to lie decides for the others
+            for v in found:
+                self._take_over(time, v)
+        return [*self._with_copies(), *self._copies_into_inputs()], *self._arena()
 
     def _lifetimes(self) -> None:
         self.born: dict[Var, int] = {}
@@ -104,10 +125,12 @@ class Planner:
                 self.dies[v] = max(self.dies.get(v, 0), time)
             for v in reads(step) + self._bases(step):
                 self.dies[v] = max(self.dies.get(v, 0), time)
-        for v in self.outputs:
+        for v in self.results:
             self.dies[v] = len(self.steps)
         made = (v for v in self.dies if v not in self.given)
-        self.shared = {v: _Shared([v], self.born.get(v, self.dies[v]), self.dies[v], self.outputs.get(v)) for v in made}
+        self.shared = {v: _Shared([v], self.born.get(v, self.dies[v]), self.dies[v], self.results.get(v)) for v in made}
+        for new, old in self.written.items():
+            self.shared[old] = _Shared([old], -1, self.dies.get(old, -1), self.results[new])
 
     def _bases(self, step: Step) -> list[Var]:
         return [r.base for r in self._partial_roots(step) if r.base is not None]
@@ -123,17 +146,38 @@ class Planner:
         for time, step in enumerate(self.steps):
             if isinstance(step, Kernel):
                 made = writes(step)
-                outside = {v for v in made if v in self.outputs or readers.get(v, set()) - {time}}
+                outside = {v for v in made if v in self.results or readers.get(v, set()) - {time}}
                 self.storage.update(local_places(step, self.groups[id(step)], outside))
 
     # --- sharing --------------------------------------------------------------------------------------------------------------------------
 
+    def _take_over(self, time: int, new: Var) -> None:
+        """Let a value live in the buffer of one that it may overwrite, best in one that lies where it has to lie itself."""
+        free = [old for old in self.candidates.get(new, ()) if self._free_to_share(old, new, time)]
+        if free:
+            home = self.shared[new].home
+            self._join(new, next((old for old in free if home is not None and self.shared[old].home == home), free[0]))
+
     def _free_to_share(self, old: Var, new: Var, time: int) -> bool:
         """Whether the buffer of ``old`` can pass to ``new`` at this time."""
-        if old in self.given or old in self.storage or new in self.storage or self.dies[old] != time or self.born[new] != time:
+        if old not in self.shared or old in self.storage or new in self.storage or self.dies[old] != time or self.born[new] != time:
             return False
         a, b = self.shared[old], self.shared[new]
-        return a is not b and (a.output is None or b.output is None) and a.dies <= time <= b.born
+        if a is b or not a.dies <= time <= b.born or not _same_memory(old, new):
+            return False
+        if a.home is not None:  # an input that is written
+            return a.home == b.home and time > self.last_failure
+        return not (self._can_be_made_in_input(b) and self._lives_beside_input(old, b))
+
+    def _can_be_made_in_input(self, buffer: _Shared) -> bool:
+        """Whether all values of a buffer are made after the last use of the input in whose buffer they have to end."""
+        x = self.inputs.get(buffer.home)
+        return x is not None and buffer.born > max(self.shared[x].dies, self.last_failure) and _same_memory(x, buffer.members[0])
+
+    def _lives_beside_input(self, v: Var, buffer: _Shared) -> bool:
+        """Whether a value is needed before that input can be overwritten."""
+        x = self.inputs[buffer.home]
+        return self.born[v] <= self.shared[x].dies and x not in self.candidates.get(v, ())
 
     def _join(self, new: Var, old: Var) -> None:
         """Let ``new`` live in the buffer of ``old``."""
@@ -141,15 +185,14 @@ class Planner:
         large, small = (a, b) if len(a.members) >= len(b.members) else (b, a)
         large.members += small.members
         large.born, large.dies = min(a.born, b.born), max(a.dies, b.dies)
-        large.output = a.output if b.output is None else b.output
+        large.home = a.home if b.home is None else b.home
         self.shared.update(dict.fromkeys(small.members, large))
 
-    def _take_over_bases(self, time: int, step: Kernel) -> None:
+    def _overwritable_bases(self, step: Kernel) -> dict[Var, list[Var]]:
         """A partial write may overwrite its base if nothing else of it is read, or only the places that are written, each when it is."""
-        for r in self._partial_roots(step):
-            alone = r.base is not None and self._bases(step).count(r.base) == 1
-            if alone and self._free_to_share(r.base, r.var, time) and self._reads_what_it_writes(step, r):
-                self._join(r.var, r.base)
+        bases = self._bases(step)
+        roots = [r for r in self._partial_roots(step) if r.base is not None and bases.count(r.base) == 1]
+        return {r.var: [r.base] for r in roots if self._reads_what_it_writes(step, r)}
 
     def _reads_what_it_writes(self, step: Kernel, r: StoreRoot) -> bool:
         for stage in step.stages:
@@ -159,10 +202,10 @@ class Planner:
                 return False
         return True
 
-    def _take_over(self, time: int, step: Kernel) -> None:
+    def _overwritable(self, step: Kernel) -> dict[Var, list[Var]]:
         """A stored value may overwrite one that its row reads at the very place of the store only, and not after it."""
         if step.serial or step.form is Form.COLUMNS:
-            return
+            return {}
         partial = {r.var for r in self._partial_roots(step)}
         places: dict[Var, set[str]] = {}
         last: dict[Var, int] = {}
@@ -171,17 +214,13 @@ class Planner:
                 if isinstance(node, Load):
                     places.setdefault(node.var, set()).add(_place(node.offset, stage))
                     last[node.var] = k
+        out: dict[Var, list[Var]] = {}
         for k, stage in enumerate(step.stages):
             for effect in stage.effects:
-                if isinstance(effect, Store) and effect.var not in partial and effect.var not in self.storage:
+                if isinstance(effect, Store) and effect.var not in partial:
                     where = {_place(effect.offset, stage)}
-                    old = next((v for v in places if places[v] == where and last[v] <= k and self._fits(v, effect.var, time)), None)
-                    if old is not None:
-                        self._join(effect.var, old)
-
-    def _fits(self, old: Var, new: Var, time: int) -> bool:
-        same = old.aval.dtype == new.aval.dtype and math.prod(old.aval.shape) == math.prod(new.aval.shape)
-        return same and self._free_to_share(old, new, time)
+                    out[effect.var] = [v for v in places if places[v] == where and last[v] <= k]
+        return out
 
     # --- results --------------------------------------------------------------------------------------------------------------------------
 
@@ -194,12 +233,24 @@ class Planner:
             out.append(step)
         return out
 
+    def _copies_into_inputs(self) -> list[Step]:
+        """Copies of the new values that could not be made in their inputs."""
+        out: list[Step] = []
+        for new, old in self.written.items():
+            buffer = self.shared[new]
+            if self._can_be_made_in_input(buffer):
+                self._join(new, old)
+            elif buffer is not self.shared[old]:
+                buffer.home = None
+                out.append(Copy(old, new))
+        return out
+
     def _arena(self) -> tuple[dict[Var, Storage], int]:
         buffers = dict.fromkeys(self.shared[v] for v in self.born if v not in self.storage and v not in self.given)
         intervals = []
         for buffer in buffers:
-            if buffer.output is not None:
-                self.storage.update(dict.fromkeys(buffer.members, Storage(Place.OUTPUT, buffer.output)))
+            if buffer.home is not None:
+                self.storage.update(dict.fromkeys(buffer.members, buffer.home))
                 continue
             size = max(math.prod(v.aval.shape) * v.aval.dtype.itemsize for v in buffer.members)
             intervals.append(Interval(buffer, size, buffer.born, buffer.dies))

@@ -159,6 +159,8 @@ class Analysis:
     numbers: dict[Var, int]
     results: list[Var]  # one per output, each a buffer of its own
     repeats: list[tuple[Var, Var]]  # (result, what it is a copy of)
+    written: dict[Var, Var]  # new values of inputs -> the inputs
+    overwritten: dict[Var, int]  # bases of partial writes that nothing needs after the equation of that number
 
     def scope(self, carried: frozenset[Var] = frozenset()) -> Scope:
         """A fresh scope."""

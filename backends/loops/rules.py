@@ -73,6 +73,28 @@ def _slice(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
     return scope.value(eqn.inputs[0], source, guard)
 
 
+def _lattice(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
+    p, x = eqn.params, eqn.inputs[0]
+    n = len(p["sizes"])
+    rest = iter(index[n:])
+    source = [next(rest) if axis not in p["axes"] else ZERO for axis in range(x.aval.ndim)]
+    for k, (axis, start) in enumerate(zip_strict(p["axes"], p["starts"])):
+        source[axis] = sum((i * row[k] for i, row in zip_strict(index[:n], p["steps"])), ZERO + start)
+    return scope.value(x, tuple(source), guard)
+
+
+def _pairs(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
+    """The real part of an even place, the imaginary one of an odd."""
+    z, dtype = scope.value(eqn.inputs[0], index[:-1], guard), eqn.outputs[0].aval.dtype
+    first = scope.inside(index[-1], 0, 1, guard)
+    return _choose(scope, first, scope.apply("real", (z,), dtype), scope.apply("imag", (z,), dtype))
+
+
+def _whole(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
+    args = [scope.value(eqn.inputs[0], (*index, ZERO + part), guard) for part in (0, 1)]
+    return scope.apply("complex", args, eqn.outputs[0].aval.dtype)
+
+
 def _iota(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
     return scope.position(index[eqn.params["axis"]], eqn.outputs[0].aval.dtype)
 
@@ -253,6 +275,9 @@ MOVES: dict[str, Rule] = {
     "transpose": _transpose,
     "reshape": _reshape,
     "slice": _slice,
+    "lattice": _lattice,
+    "pairs": _pairs,
+    "whole": _whole,
     "iota": _iota,
     "dot_general": _outer_product,
     "pad": _pad,

@@ -1,7 +1,8 @@
 /* The ABI between functx and the code it generates: plain C, one struct and one function.
  *
  * A compiled library exports `run`. The caller fills a FunctxCall, allocates every output and calls it; `run` returns
- * FUNCTX_OK, or any other value after filling the error slot. It never throws, aborts or keeps a pointer after it returns.
+ * FUNCTX_OK, or any other value after filling the error slot; inputs are then as they were. An input that is written is
+ * updated where it lies. `run` never throws, aborts or keeps a pointer after it returns.
  * It runs without Python's lock; only `callback` takes it. */
 #ifndef FUNCTX_CALL_H
 #define FUNCTX_CALL_H
@@ -22,9 +23,9 @@ enum {
 };
 
 typedef struct FunctxCall {
-  void* const* inputs;           /* data pointers, one per input */
+  void* const* inputs;           /* data pointers, one per input; `run` writes to those only of which outputs are new values */
   const int64_t* const* strides; /* byte strides of each input, rank entries; may be zero or negative */
-  void* const* outputs;          /* C-contiguous, allocated by the caller */
+  void* const* outputs;          /* C-contiguous, allocated by the caller; the new value of an input is that input itself */
   const int64_t* dims;           /* values of symbolic sizes, or NULL */
   void* workspace;               /* one arena, 64-byte aligned, contents undefined; never NULL */
 

@@ -18,8 +18,6 @@ namespace {
 
 PyArrayObject* as_array(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
 
-int64_t aligned(int64_t bytes) { return (bytes + 63) & ~int64_t{63}; }
-
 // The first and one past the last byte of an array.
 struct Range {
   const char* first;
@@ -189,7 +187,7 @@ Outcome Plan::bind(PyObject* const* leaves, Call& call) const {
   return Outcome::kDone;
 }
 
-bool Plan::allocate(Call& call, char* scratch) const {
+bool Plan::allocate(Call& call) const {
   call.out_numbers.resize(outputs.size());
   for (size_t k = 0; k < outputs.size(); ++k) {
     const OutputType& out = outputs[k];
@@ -198,8 +196,7 @@ bool Plan::allocate(Call& call, char* scratch) const {
     if (out.scalar) {
       place = call.out_numbers[k].bytes;
     } else if (out.target >= 0) {
-      place = scratch;
-      scratch += aligned(out.bytes);
+      place = call.pointers[out.target];
     } else {
       array = new_array(out.dtype.get(), static_cast<int>(out.shape.size()), out.shape.data(), static_cast<size_t>(out.bytes));
       if (!array) return false;
@@ -212,18 +209,10 @@ bool Plan::allocate(Call& call, char* scratch) const {
 }
 
 bool Plan::write_back(Call& call) const {
-  for (size_t k = 0; k < outputs.size(); ++k) {
-    const OutputType& out = outputs[k];
-    if (out.target < 0) continue;
-    PyArrayObject* target = as_array(call.originals[out.target]);
-    if (PyArray_ISCARRAY(target)) {
-      std::memcpy(PyArray_DATA(target), call.out_pointers[k], static_cast<size_t>(out.bytes));
-      continue;
-    }
-    Py_INCREF(out.dtype.get());
-    Ref value(PyArray_NewFromDescr(&PyArray_Type, reinterpret_cast<PyArray_Descr*>(out.dtype.get()), static_cast<int>(out.shape.size()),
-                                   out.shape.data(), nullptr, call.out_pointers[k], NPY_ARRAY_CARRAY, nullptr));
-    if (!value || PyArray_CopyInto(target, as_array(value.get())) < 0) return false;
+  for (const int64_t target : written) {
+    PyObject* original = call.originals[target];
+    PyObject* updated = call.arrays[target];
+    if (updated != original && PyArray_CopyInto(as_array(original), as_array(updated)) < 0) return false;
   }
   return true;
 }
@@ -297,13 +286,9 @@ Outcome Plan::run(PyObject* const* leaves, size_t count, PyObject** result) cons
   Call call;
   const Outcome bound = bind(leaves, call);
   if (bound != Outcome::kDone) return bound;
-  int64_t scratch_bytes = 0;
-  for (const OutputType& out : outputs)
-    if (out.target >= 0 && !out.scalar) scratch_bytes += aligned(out.bytes);
   try {
-    const int64_t arena = aligned(workspace_bytes);
-    const Workspace workspace(arena + scratch_bytes);
-    if (!allocate(call, workspace.data() + arena)) return Outcome::kError;
+    const Workspace workspace(workspace_bytes);
+    if (!allocate(call)) return Outcome::kError;
     FunctxCall raw{};
     raw.inputs = call.pointers.data();
     raw.outputs = call.out_pointers.data();

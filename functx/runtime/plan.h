@@ -57,7 +57,7 @@ struct OutputType {
   Ref dtype;
   std::vector<int64_t> shape;
   int64_t bytes = 0;
-  int64_t target = -1;  // the input that it is the new value of
+  int64_t target = -1;  // the input that it is the new value of, in whose memory it is left
   bool scalar = false;  // leaves as a number: its memory is the call's
 };
 
@@ -105,8 +105,8 @@ class Plan {
   bool holds(PyObject* const* leaves, size_t count) const;
   bool conflicts(const Call& call) const;
   Outcome bind(PyObject* const* leaves, Call& call) const;
-  bool allocate(Call& call, char* scratch) const;
-  bool write_back(Call& call) const;
+  bool allocate(Call& call) const;
+  bool write_back(Call& call) const;  // of written inputs that were read from a copy
   PyObject* results(Call& call) const;
 };
 

@@ -9,7 +9,7 @@ static void kernel0(float* __restrict a0) {
 }
 
 // sub: flat, 64
-static void kernel1(const float* __restrict a0, float* __restrict a1) {
+static void kernel1(float* __restrict a0, const float* __restrict a1) {
   const float v1 = 0.1f;
 #pragma GCC ivdep
   for (int64_t i1 = 0; i1 < 64; ++i1) {
@@ -17,7 +17,7 @@ static void kernel1(const float* __restrict a0, float* __restrict a1) {
     const float v2 = a1[i1];
     const float v3 = v1 * v2;
     const float v4 = v0 - v3;
-    a1[i1] = v4;
+    a0[i1] = v4;
   }
 }
 
@@ -27,8 +27,8 @@ extern "C" int run(FunctxCall* call) {
   // add
   kernel0((float*)((char*)call->workspace + 0));
   // dot_general: 1 x (16 x 64) @ (64 x 4)
-  matmul<float>(Matrix<float>{(float*)call->inputs[1] + 0, 0, 1, 16}, Matrix<float>{(float*)((char*)call->workspace + 0) + 0, 0, 4, 1}, (float*)call->outputs[0], 1, 16, 4, 64, 16, 4, false);
-  // sub
-  kernel1((float*)call->inputs[0], (float*)call->outputs[0]);
+  matmul<float>(Matrix<float>{(float*)call->inputs[1] + 0, 0, 1, 16}, Matrix<float>{(float*)((char*)call->workspace + 0) + 0, 0, 4, 1}, (float*)((char*)call->workspace + 1024), 1, 16, 4, 64, 16, 4, false);
+  // sub: updates inputs[0] in place
+  kernel1((float*)call->inputs[0], (float*)((char*)call->workspace + 1024));
   return FUNCTX_OK;
 }

@@ -7,7 +7,7 @@ static void kernel0(const int64_t* __restrict a0, Failure* failure) {
   }
 }
 
-// scatter_set: flat, 2 x 3
+// add: flat, 2 x 3
 static void kernel1(const int64_t* __restrict a0, const double* __restrict a1, const double* __restrict a2, double* __restrict a3) {
   for (int64_t i0 = 0; i0 < 2; ++i0) {
     const int64_t v0 = a0[i0];
@@ -18,13 +18,27 @@ static void kernel1(const int64_t* __restrict a0, const double* __restrict a1, c
       const double v3 = a1[i1 + v2 * 3];
       const double v4 = a2[i0 * 3 + i1];
       const double v5 = v3 + v4;
-      a3[i1 + v2 * 3] = v5;
+      a3[i0 * 3 + i1] = v5;
+    }
+  }
+}
+
+// scatter_set: flat, 2 x 3
+static void kernel2(const int64_t* __restrict a0, const double* __restrict a1, double* __restrict a2) {
+  for (int64_t i0 = 0; i0 < 2; ++i0) {
+    const int64_t v1 = a0[i0];
+    const int64_t v2 = int64_t(5);
+    const int64_t v3 = v1 < 0 ? v1 + v2 : v1;
+#pragma GCC ivdep
+    for (int64_t i1 = 0; i1 < 3; ++i1) {
+      const double v0 = a1[i0 * 3 + i1];
+      a2[i1 + v3 * 3] = v0;
     }
   }
 }
 
 // reduce_sum: columns, 3 x 5
-static void kernel2(const double* __restrict a0, double* __restrict a1) {
+static void kernel3(const double* __restrict a0, double* __restrict a1) {
   for (int64_t task = 0; task < 1; ++task) {
     const int64_t column_begin = task % 1 * 256;
     const int64_t column_end = smaller(column_begin + 256, 3);
@@ -45,10 +59,11 @@ static void kernel2(const double* __restrict a0, double* __restrict a1) {
 extern "C" int run(FunctxCall* call) {
   // gather, scatter_set
   { Failure failure; kernel0((int64_t*)call->inputs[1], &failure); if (failure.kind) return report(call, failure); }
-  __builtin_memcpy((double*)call->outputs[1], (double*)call->inputs[0], 120);
-  // scatter_set
-  kernel1((int64_t*)call->inputs[1], (double*)call->inputs[0], (double*)call->inputs[2], (double*)call->outputs[1]);
+  // add
+  kernel1((int64_t*)call->inputs[1], (double*)call->inputs[0], (double*)call->inputs[2], (double*)((char*)call->workspace + 0));
+  // scatter_set: updates inputs[0] in place
+  kernel2((int64_t*)call->inputs[1], (double*)((char*)call->workspace + 0), (double*)call->inputs[0]);
   // reduce_sum
-  kernel2((double*)call->outputs[1], (double*)call->outputs[0]);
+  kernel3((double*)call->inputs[0], (double*)call->outputs[0]);
   return FUNCTX_OK;
 }
