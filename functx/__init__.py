@@ -4,15 +4,18 @@ import functx.backends
 import functx.ops
 import functx.pretty
 import functx.scipy.special  # noqa: F401 - the imports before: they register what graphs are made of and how they print
-from functx import config, errors, lax, nn, numpy, scipy
+from functx import config, errors, interop, lax, nn, numpy, scipy
 from functx import trees as tree
 from functx.backends import clear_cache
 from functx.collectives import axis_index, axis_size, pmax, pmean, pmin, psum
 from functx.config import disable_jit
 from functx.ir import Graph
 from functx.lax import stop_gradient
+from functx.rebinding import rebind_numpy
 from functx.shapes import Dim
+from functx.transforms import policies as checkpoint_policies
 from functx.transforms.custom_rules import custom_jvp, custom_vjp
+from functx.transforms.functionalize import functionalize
 from functx.transforms.gradients import grad, joint_graph, value_and_grad
 from functx.transforms.inspection import ShapeDtypeStruct, eval_shape, make_ir
 from functx.transforms.jacobians import hessian, hvp, jacfwd, jacobian, jacrev
@@ -20,14 +23,16 @@ from functx.transforms.jit import CacheInfo, jit
 from functx.transforms.linearization import linear_transpose, linearize
 from functx.transforms.misses import explain_misses
 from functx.transforms.pullbacks import jvp, vjp
-from functx.transforms.remat import checkpoint
+from functx.transforms.remat import checkpoint, checkpoint_name
+from functx.transforms.saved_residuals import print_saved_residuals, saved_residuals
 from functx.transforms.vectorize import vmap
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "axis_index", "axis_size", "checkpoint", "clear_cache", "config", "custom_jvp",
-    "custom_vjp", "disable_jit", "errors", "eval_shape", "explain_misses", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev",
-    "jit", "joint_graph", "jvp", "lax", "linear_transpose", "linearize", "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "psum",
-    "scipy", "stop_gradient", "tree", "value_and_grad", "vjp", "vmap",
+    "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "axis_index", "axis_size", "checkpoint", "checkpoint_name", "checkpoint_policies",
+    "clear_cache", "config", "custom_jvp", "custom_vjp", "disable_jit", "errors", "eval_shape", "explain_misses", "functionalize", "grad",
+    "hessian", "hvp", "interop", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph", "jvp", "lax", "linear_transpose", "linearize",
+    "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "print_saved_residuals", "psum", "rebind_numpy", "saved_residuals", "scipy",
+    "stop_gradient", "tree", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip

@@ -218,7 +218,8 @@ def _label(slot: TraceInput) -> str:
 def _join_views(trace: Trace, sharing: Sequence[TraceInput]) -> None:
     """Make views of one handle of the enclosing trace views of it here too."""
     if any(s.axis is not None for s in sharing):
-        raise _overlap(sharing[0], sharing, "examples would write into each other's memory", "map copies of them")
+        _join_mapped_views(trace, sharing)
+        return
     base = trace.lift(sharing[0].outer.root)
     for s in sharing:
         if s.handle is base or s.handle.parent is not None:  # coming in, the base may have joined them
@@ -228,44 +229,71 @@ def _join_views(trace: Trace, sharing: Sequence[TraceInput]) -> None:
         _attach(s.handle, *((base, whole) if view is None else (view.parent, view.view_op)))
 
 
+def _join_mapped_views(trace: Trace, sharing: Sequence[TraceInput]) -> None:
+    """Examples of arguments of the enclosing trace: what one example spans is a row of the memory that the arguments share there."""
+    arguments = [s.outer.stage.slot_of(s.outer) for s in sharing]
+    if any(a is None or a.array is None for a in arguments):
+        raise _overlap(sharing[0], sharing, "where the examples of views lie is not known here", "map copies of them")
+    lanes = _lanes(sharing, [a.array for a in arguments])
+    whole = sharing[0].outer.stage.slot_of(sharing[0].outer.root)
+    itemsize = lanes.layout.dtype.itemsize
+    offset = (lanes.address - whole.array.__array_interface__["data"][0]) // itemsize
+    rows = Piece(offset, (lanes.count, lanes.layout.length), (lanes.distance // itemsize, 1), True)
+    view = _view(whole.handle, view_ops(rows, whole.base.layout.length, whole.handle.stage.builder))
+    _add_base(trace, sharing, lanes.layout, outer=view, outer_atom=view.atom, hidden=True, axis=0)
+
+
 def _join_arrays(trace: Trace, sharing: Sequence[TraceInput]) -> None:
     """Make inputs whose arrays share elements views of one more input: the flat memory that they span."""
-    mapped = sharing[0].axis is not None
-    if any((s.axis is not None) != mapped for s in sharing):
-        raise _overlap(sharing[0], sharing, "one is mapped and another is shared by all examples", "pass copies of them")
-    lanes = [np.moveaxis(s.array, s.axis, 0) for s in sharing] if mapped else []
-    layout, array = _mapped_memory(sharing, lanes) if mapped else _memory(sharing)
-    facts: dict[str, Any] = {"value": array} if not trace.opaque else {}
-    slot = trace.add_input(
-        AbstractArray((layout.length,), layout.dtype), shadow=dataless((layout.length,), layout.dtype), array=array, hidden=mapped,
-        axis=0 if mapped else None, label=f"the memory of {' and '.join(map(_label, sharing))}", base=Base(list(sharing), layout), **facts,
-    )  # fmt: skip
-    for s, piece in zip(sharing, layout.pieces, strict=True):
-        *ops, last = view_ops(piece, layout.length, trace.builder)
-        parent = slot.handle
-        for op in ops:
-            (aval,) = op.primitive.out_avals([parent.aval, *(a.aval for a in op.operands)], op.params)
-            parent = trace.view(parent, op, aval, lambda parent=parent, op=op: op.primitive.impl(parent.shadow, **op.params))
-        _attach(s.handle, parent, last)
-
-
-def _memory(sharing: Sequence[TraceInput]) -> tuple[Layout, np.ndarray]:
+    if any(s.axis is not None for s in sharing):
+        lanes = _lanes(sharing, [s.array for s in sharing])
+        array = memory_at(lanes.address, lanes.layout, lanes.count, lanes.distance)
+        _add_base(trace, sharing, lanes.layout, array=array, value=array, hidden=True, axis=0)
+        return
     found = common_layout([s.array for s in sharing])
     if found is None:
         raise _overlap(sharing[0], sharing, "they see its bytes as different elements", "pass a copy of one of them")
-    layout, address = found
-    return layout, memory_at(address, layout)
+    array = memory_at(found[1], found[0])
+    _add_base(trace, sharing, found[0], array=array, **({} if trace.opaque else {"value": array}))
 
 
-def _mapped_memory(sharing: Sequence[TraceInput], lanes: Sequence[np.ndarray]) -> tuple[Layout, np.ndarray]:
-    """The memory of each example, where no two examples share any."""
+@dataclass(frozen=True)
+class _Lanes:
+    """The memory of examples: the layout within each, where the first begins, how many there are, and the bytes from one to the next."""
+
+    layout: Layout
+    address: int
+    count: int
+    distance: int
+
+
+def _lanes(sharing: Sequence[TraceInput], arrays: Sequence[np.ndarray]) -> _Lanes:
+    """Where the examples of mapped arrays lie, if no two examples share any memory."""
+    if any(s.axis is None for s in sharing):
+        raise _overlap(sharing[0], sharing, "one is mapped and another is shared by all examples", "pass copies of them")
+    lanes = [np.moveaxis(a, s.axis, 0) for a, s in zip(arrays, sharing, strict=True)]
     count, distances = len(lanes[0]), {a.strides[0] for a in lanes}
     found = common_layout([a[0] for a in lanes]) if count else None
-    if found is None or (count > 1 and (len(distances) > 1 or found[0].length * found[0].dtype.itemsize > abs(min(distances)))):
+    nbytes = found[0].length * found[0].dtype.itemsize if found else 0
+    if found is None or (count > 1 and (len(distances) > 1 or nbytes > abs(min(distances)))):
         raise _overlap(sharing[0], sharing, "examples would write into each other's memory", "map copies of them")
-    layout, address = found
-    distance = distances.pop() if count > 1 else layout.length * layout.dtype.itemsize
-    return layout, memory_at(address, layout, count, distance)
+    return _Lanes(*found, count, distances.pop() if count > 1 else nbytes)
+
+
+def _add_base(trace: Trace, sharing: Sequence[TraceInput], layout: Layout, **facts: Any) -> None:
+    """The input that stands for the memory of others, which become views of it."""
+    aval, label = AbstractArray((layout.length,), layout.dtype), f"the memory of {' and '.join(map(_label, sharing))}"
+    slot = trace.add_input(aval, shadow=dataless(aval.shape, aval.dtype), label=label, base=Base(list(sharing), layout), **facts)
+    for s, piece in zip(sharing, layout.pieces, strict=True):
+        *ops, last = view_ops(piece, layout.length, trace.builder)
+        _attach(s.handle, _view(slot.handle, ops), last)
+
+
+def _view(handle: Tracer, ops: Sequence[ViewOp]) -> Tracer:
+    for op in ops:
+        (aval,) = op.primitive.out_avals([handle.aval, *(a.aval for a in op.operands)], op.params)
+        handle = handle.stage.view(handle, op, aval, lambda parent=handle, op=op: op.primitive.impl(parent.shadow, **op.params))
+    return handle
 
 
 def _attach(handle: Tracer, parent: Tracer, op: ViewOp) -> None:

@@ -5,18 +5,38 @@ A view is read when needed and read again after its root has been written (:attr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from functx.dtypes import Kind
+from functx import shapes
+from functx.demand import depends_on_differentiated
+from functx.dtypes import INT64, Kind, is_inexact
+from functx.errors import DroppedGradientError, UnsupportedError
 from functx.ir import AbstractArray, Atom
-from functx.ops import elementwise, indexing, movement, parts
+from functx.ops import elementwise, higher_order, indexing, movement, parts
 from functx.primitive import Emitter, Primitive
-from functx.source import user_source
-from functx.trace import Trace, Tracer, ViewOp
+from functx.source import user_source, warn
+from functx.trace import Trace, Tracer, ViewOp, where
 from functx.util import invert_permutation
+
+_WRITTEN_TWICE = (
+    "writing to an array made by np.broadcast_arrays, in which several elements are one place in memory: the last one written stays; if "
+    "that is not intended, make a copy before"
+)
+
+
+def _places(b: Emitter, op: ViewOp) -> list[Atom]:
+    """The indices of the elements that a lattice reads."""
+    return movement.lattice_indices(b, **{name: op.params[name] for name in ("starts", "sizes", "steps")})
+
+
+def _bits(b: Emitter, old: Atom, new: Atom) -> Atom:
+    """New bits for a parent of another dtype; elements whose bits stay the same keep their derivative."""
+    bits = b.bitcast(new, dtype=old.aval.dtype)
+    return b.select(b.eq(new, b.bitcast(old, dtype=new.aval.dtype)), old, bits) if is_inexact(old.aval.dtype) else bits
+
 
 # How the new contents of a view are put into its parent: f(b, parent's old value, new value of the view, view op).
 WRITE_THROUGH: dict[Primitive, Callable[[Emitter, Atom, Atom, ViewOp], Atom]] = {
@@ -26,7 +46,12 @@ WRITE_THROUGH: dict[Primitive, Callable[[Emitter, Atom, Atom, ViewOp], Atom]] = 
     indexing.gather: lambda b, old, new, op: b.scatter_set(old, new, *op.operands, axes=op.params["axes"]),
     parts.real: lambda b, old, new, op: b.complex(new, b.imag(old)),
     parts.imag: lambda b, old, new, op: b.complex(b.real(old), new),
+    parts.pairs: lambda b, old, new, op: b.from_pairs(new),
+    parts.from_pairs: lambda b, old, new, op: b.pairs(new),
+    movement.lattice: lambda b, old, new, op: b.scatter_set(old, new, *_places(b, op), axes=op.params["axes"]),
+    elementwise.bitcast: lambda b, old, new, op: _bits(b, old, new),
     elementwise.stop_gradient: lambda b, old, new, op: new,
+    higher_order.named: lambda b, old, new, op: new,
 }
 
 
@@ -49,17 +74,67 @@ def make_view(
 def write(handle: Tracer, value: Atom) -> None:
     """Replace the contents of ``handle`` by ``value``, of the same shape and dtype, as everyone who shares its memory will see."""
     check_writeable(handle)
+    _check_bits(handle, value)
     if handle.root.generation == 0:
         Trace.before_first_write(handle)
     write_through(handle, value)
 
 
 def write_through(handle: Tracer, value: Atom) -> None:
-    """Give a handle new contents, and its parents what follows from them."""
+    """Give the memory of a handle new contents. Views of it, this one too, are read again from there, so that the newest value of the whole
+    is the only one that is needed: compiled code can then write it in place.
+    """
     op, parent = handle.view_op, handle.parent
-    if parent is not None:
+    if parent is None:
+        handle.assign(value)
+    elif (repeating := _repeating(handle)) is not None:
+        write_through(repeating.parent, _last_written(handle, value, repeating))
+    else:
         write_through(parent, WRITE_THROUGH[op.primitive](handle.stage.emit, parent.atom, value, op))
-    handle.assign(value)
+
+
+def _repeating(handle: Tracer) -> Tracer | None:
+    """The handle itself or the view above it, nearest to the root, in which elements repeat (np.broadcast_arrays)."""
+    found, node = None, handle
+    while node.parent is not None:
+        found, node = node if node.view_op.params.get("access") == "warn" else found, node.parent
+    return found
+
+
+def _last_written(handle: Tracer, value: Atom, repeating: Tracer) -> Atom:
+    """The contents of the parent of ``repeating`` after a write through views of it: of what goes to one place, the last one stays."""
+    b, parent = handle.stage.emit, repeating.parent
+    n, count = shapes.size(parent.aval.shape), shapes.size(handle.aval.shape)
+    places = b.reshape(b.iota(shape=(n,), dtype=INT64, axis=0), shape=parent.aval.shape)
+    chain = [handle]
+    while chain[-1] is not repeating:
+        chain.append(chain[-1].parent)
+    for view in reversed(chain):
+        if view.aval.dtype != parent.aval.dtype:
+            what = "a part of the numbers, or their bits, cannot be written through np.broadcast_arrays"
+            raise UnsupportedError(what, where=where(), fix="write to a copy: x.copy()")
+        (places,) = b.bind(view.view_op.primitive, (places, *view.view_op.operands), view.view_op.params)
+    flat = b.scatter_set(b.reshape(parent.atom, shape=(n,)), b.reshape(value, shape=(count,)), b.reshape(places, shape=(count,)), axes=(0,))
+    return b.reshape(flat, shape=parent.aval.shape)
+
+
+def _check_bits(handle: Tracer, value: Atom) -> None:
+    """Memory of other numbers keeps the bits of what is written, and not its derivative."""
+    as_bits = is_inexact(value.aval.dtype) and any(op.primitive is elementwise.bitcast for op in _view_ops(handle))
+    if as_bits and depends_on_differentiated(handle.stage, value):
+        raise DroppedGradientError(
+            f"a differentiated value was written into memory of {handle.root.aval.dtype} that is viewed as {value.aval.dtype}",
+            where=where(),
+            why="it is kept as bits, which carry no derivative",
+            fix=f"make the array with dtype {value.aval.dtype} instead of viewing another one, or use functx.stop_gradient",
+        )
+
+
+def _view_ops(handle: Tracer) -> Iterator[ViewOp]:
+    """The operations that lead to a handle, from the last one to the root."""
+    while handle.parent is not None:
+        yield handle.view_op
+        handle = handle.parent
 
 
 def check_writeable(handle: Tracer) -> None:
@@ -69,8 +144,14 @@ def check_writeable(handle: Tracer) -> None:
         raise TypeError(f"'{name}' object does not support item assignment")
     node: Tracer | None = handle
     while node is not None:
-        if node.is_read_only or (node.view_op is not None and node.view_op.primitive not in WRITE_THROUGH):
+        op = node.view_op
+        if node.is_read_only or (op is not None and (op.primitive not in WRITE_THROUGH or op.params.get("access") == "read")):
             raise ValueError("assignment destination is read-only")
+        if op is not None and op.params.get("access") == "warn":
+            warn(_WRITTEN_TWICE, DeprecationWarning)
+        slot = node.stage.slot_of(node)
+        if slot is not None and slot.outer is not None:
+            check_writeable(slot.outer)
         node = node.parent
 
 

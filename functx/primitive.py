@@ -35,6 +35,7 @@ class Primitive:
       joint_jvp(b, ins, tangents, **params): results and their tangents at once; higher-order primitives only.
       vjp(b, ins, active, **params): results and a pull-back ``pull(b, cts) -> cts of ins``; higher-order primitives only.
       batch(b, ins, batched, size, **params): results and which of them are batched. Batch axes are always axis 0.
+      prune(ins, used, **params): operands, parameters and which results remain, where only the ``used`` ones are wanted; control flow only.
 
     Facts:
       family: elementwise, reduction, linear, indexing, contraction, higher-order, ...
@@ -57,6 +58,7 @@ class Primitive:
     joint_jvp: Callable[..., Any] | None = None
     vjp: Callable[..., Any] | None = None
     batch: Callable[..., Any] | None = None
+    prune: Callable[..., Any] | None = None
     family: str = "other"
     linear: Sequence[int] | Callable[[int], bool] = ()
     bilinear: bool = False

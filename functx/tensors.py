@@ -33,47 +33,56 @@ def as_arrays(tree: Any) -> tuple[Any, dict[int, Any]]:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if id(leaf) not in arrays:
-            arrays[id(leaf)] = array = _as_array(leaf)
+            arrays[id(leaf)] = array = as_array(leaf)
             tensors[id(array)] = leaf
         return arrays[id(leaf)]
 
     return trees.map(convert, tree), tensors
 
 
-def _as_array(tensor: Any) -> np.ndarray:
-    torch, source = sys.modules["torch"], user_source()
-    line = source.describe() if source else None
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+def as_array(tensor: Any) -> np.ndarray:
+    """The array in the memory of a tensor; UnsupportedError where there is none."""
+    torch = sys.modules["torch"]
+    if not tensor.is_cpu or tensor.layout != torch.strided:
         raise UnsupportedError(
             f"a torch.Tensor on {tensor.device} of layout {tensor.layout} was given to a jitted function",
-            where=line,
+            where=_line(),
             why="compiled code runs on dense arrays in the CPU's memory",
             fix="call .cpu() on it, or .to_dense()",
         )
     if tensor.requires_grad:
         raise UnsupportedError(
             "a torch.Tensor that requires a gradient was given to a jitted function",
-            where=line,
+            where=_line(),
             why="PyTorch would not see what functx computes with it, and would lose the gradient",
-            fix="call .detach() on it, and differentiate with functx.grad",
+            fix="wrap the function with functx.interop.torch.wrap, or call .detach() on the tensor and differentiate with functx.grad",
         )
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return tensor.numpy()
 
 
+def _line() -> str | None:
+    source = user_source()
+    return source.describe() if source else None
+
+
+def as_tensor(value: Any) -> Any:
+    """The tensor in the memory of an array, or of a NumPy scalar's copy. Negative strides are copied: PyTorch has none."""
+    torch, array = sys.modules["torch"], np.asarray(value)
+    if any(s < 0 for s in array.strides):
+        array = array.copy()
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
 def as_tensors(tree: Any, tensors: dict[int, Any]) -> Any:
     """A container of results with tensors in place of arrays and NumPy scalars; an argument that comes back is the very tensor."""
-    torch = sys.modules["torch"]
 
     def convert(leaf: Any) -> Any:
         if id(leaf) in tensors:
             return tensors[id(leaf)]
-        if not isinstance(leaf, (np.ndarray, np.generic)):
-            return leaf
-        array = np.asarray(leaf)
-        if array.dtype == ml_dtypes.bfloat16:
-            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-        return torch.from_numpy(array if all(s >= 0 for s in array.strides) else array.copy())
+        return as_tensor(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf
 
     return trees.map(convert, tree)

@@ -143,10 +143,9 @@ class Tracer:
         return isinstance(self._shadow, np.ndarray) and not self._shadow.flags.writeable
 
     def assign(self, atom: Atom) -> None:
-        """Give it a new value; only :mod:`functx.mutation` does, having told the parents."""
-        if self.parent is None:
-            self.generation += 1
-        self._atom, self.seen = atom, self.root.generation
+        """Give it a new value; only :mod:`functx.mutation` does, to handles that own their memory."""
+        self.generation += 1
+        self._atom = atom
 
     def become_view(self, parent: Tracer, op: ViewOp) -> None:
         """Share the memory of ``parent`` from now on (functx.aliasing: inputs whose arrays overlap). Its views stay views of it."""
@@ -219,6 +218,7 @@ class Trace:
         self.known: dict[Var, Any] = {}
         self.closed = False
         self.layout_used: set[int] = set()  # ids of input handles (tracers hash by value)
+        self.placement_used = False  # whether different inputs share memory plays a part
         self.demanded = False  # whether a value was looked at: the graph then holds for that value only
         self.rule: Any = None  # the custom rule that is being traced here, if one is
         self.axes: dict[Any, tuple[Tracer, Any]] = {}  # of vmap: by name the position along the axis, and its size

@@ -23,6 +23,12 @@ def split_list(items: Sequence[T], *sizes: int) -> list[list[T]]:
     return out
 
 
+def spread(present: Sequence[bool], values: Sequence[Any]) -> list[Any]:
+    """``values`` in the places where ``present``, None elsewhere."""
+    it = iter(values)
+    return [next(it) if p else None for p in present]
+
+
 def unique(items: Iterable[Hashable]) -> list[Any]:
     """Items in first-seen order without repetitions."""
     return list(dict.fromkeys(items))

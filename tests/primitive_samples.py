@@ -130,6 +130,10 @@ def _parts() -> list[PrimitiveSample]:
         PrimitiveSample("complex", lambda n: [((n, 3), F8)] * 2, smooth=(0, 1)),
         PrimitiveSample("convert", real, lambda n: {"dtype": C16, "checked": False}, (0,)),
         PrimitiveSample("convert", whole, lambda n: {"dtype": F8, "checked": False}, (0,)),
+        PrimitiveSample("pairs", whole, smooth=(0,)),
+        PrimitiveSample("from_pairs", lambda n: [((n, 3, 2), F8)], smooth=(0,)),
+        PrimitiveSample("bitcast", real, lambda n: {"dtype": I8}),
+        PrimitiveSample("bitcast", lambda n: [((n, 3), dtypes.INT32, -9, 20)], lambda n: {"dtype": dtypes.FLOAT32}),
         PrimitiveSample("mantissa", lambda n: [((n, 3), F8, 1.1, 1.9)], smooth=(0,)),
         PrimitiveSample("exponent", real),
         PrimitiveSample("ldexp", lambda n: [((n, 3), F8), ((n, 3), dtypes.INT32, -5, 9)], smooth=(0,)),
@@ -143,6 +147,10 @@ def _parts() -> list[PrimitiveSample]:
     return rows
 
 
+def _lattice(axes: Any, starts: Any, sizes: Any, steps: Any) -> dict[str, Any]:
+    return {"axes": axes, "starts": starts, "sizes": sizes, "steps": steps, "access": "read"}
+
+
 def _movement() -> list[PrimitiveSample]:
     x = lambda n: [((n, 4), F8)]  # noqa: E731
     region = {"starts": (1, 3), "steps": (2, -1)}
@@ -154,6 +162,9 @@ def _movement() -> list[PrimitiveSample]:
         PrimitiveSample("transpose", lambda n: [((2, n, 4), F8)], lambda n: {"perm": (2, 0, 1)}, (0,)),
         PrimitiveSample("slice", x, lambda n: {"sizes": (2, 3), **region}, (0,)),
         PrimitiveSample("slice", x, lambda n: {"starts": (0, 1), "sizes": (n, 2), "steps": (1, 2)}, (0,)),
+        PrimitiveSample("lattice", x, lambda n: _lattice((0, 1), (0, 1), (3,), ((1, 1),)), (0,)),
+        PrimitiveSample("lattice", x, lambda n: _lattice((0,), (0,), (n - 2, 3), ((1,), (1,))), (0,)),
+        PrimitiveSample("lattice", lambda n: [((2, 1, n), F8)], lambda n: _lattice((1, 2), (0, n - 1), (4, n), ((0, 0), (0, -1))), (0,)),
         PrimitiveSample("slice_set", lambda n: [((n, 4), F8), ((2, 3), F8)], lambda n: region, (0, 1)),
         PrimitiveSample("slice_set", lambda n: [((n, 4), F8), ((n, 1), F8)], lambda n: {"starts": (0, 2), "steps": (1, 1)}, (0, 1)),
         PrimitiveSample("pad", lambda n: [((n, 4), F8), ((), F8)], lambda n: {"low": (1, 0), "high": (2, 1)}, (0, 1)),
@@ -288,6 +299,8 @@ def _higher_order() -> list[PrimitiveSample]:
     return [
         PrimitiveSample("call", x, lambda n: {"graph": _body(n), "name": "f"}, (0,)),
         PrimitiveSample("checkpoint", x, lambda n: {"graph": _body(n)}, (0,)),
+        PrimitiveSample("name", x, lambda n: {"name": "h"}, (0,)),
+        PrimitiveSample("keep", x, lambda n: {"of": "sin"}, (0,)),
         PrimitiveSample(
             "custom_jvp", x, lambda n: {"graph": _body(n), "jvp": _body(n, tangents=True), "rule": "square#1", "captures": 0}, (0,)
         ),

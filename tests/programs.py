@@ -1,4 +1,4 @@
-"""Random programs as data: smooth expression programs for derivatives, and programs of views and writes for memory.
+"""Random smooth programs as data, for derivatives; and arrays laid out in memory in every way. (Programs of writes: :mod:`mutations`.)
 
 A program is drawn together with a run on plain arrays, which tells the drawer every shape; it is then a list of steps that work on plain
 arrays and tracers alike. Plain runs in long double are the oracle of derivatives: differences of them are exact to many more digits than
@@ -6,8 +6,6 @@ float64 has.
 """
 
 import dataclasses
-import itertools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -188,105 +186,7 @@ def smooth_program(random: Any, inputs: list, length: int) -> Program:
     return d.program()
 
 
-# --- views and writes ---------------------------------------------------------------------------------------------------------------------
-
-VIEWS = {
-    "T": lambda x: x.T,
-    "ravel": lambda x: x.ravel(),
-    "reshape-1": lambda x: x.reshape(-1),
-    "swapaxes": lambda x: np.swapaxes(x, 0, -1),
-    "flip": lambda x: np.flip(x, 0),
-    "newaxis": lambda x: x[:, None],
-    "squeeze": lambda x: x.squeeze(),
-    "expand": lambda x: np.expand_dims(x, -1),
-    "moveaxis": lambda x: np.moveaxis(x, -1, 0),
-    "all": lambda x: x[:],
-    "ellipsis": lambda x: x[...],
-    "asarray": lambda x: x,
-    "fresh": lambda x: x * 2.0,
-    "copy": lambda x: x.copy(),
-    "flatten": lambda x: x.flatten(),
-    "transposed fresh": lambda x: (x + 1.0).T,
-    "atleast": np.atleast_2d,
-    "split": lambda x: np.split(x, 2)[1],
-    "rebind": lambda x: x + 0.5,
-}
-
-
-def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
-    return x.reshape(shape)
-
-
-def _element(x: Any, key: tuple, as_view: bool) -> Any:
-    return x[(*key, ...)] if as_view else x[key]
-
-
-def _plus(v: list, i: int, value: float) -> None:
-    x = v[i]
-    x += value
-    v[i] = x
-
-
-def _times(v: list, i: int, j: int) -> None:
-    x = v[i]
-    x *= 0.5 + 0.1 * np.sum(v[j])
-    v[i] = x
-
-
-def _assign(v: list, i: int, key: Any, j: int) -> None:
-    target = v[i][key]
-    v[i][key] = v[j] if np.shape(v[j]) == np.shape(target) else 0.3 * np.sum(v[j])
-
-
-def _assign_plus(v: list, i: int, key: Any, j: int) -> None:
-    v[i][key] += 0.25 * np.sum(v[j])
-
-
-def _overlapping(v: list, i: int) -> None:
-    v[i][1:] = v[i][:-1]
-
-
-def _overlapping_out(v: list, i: int) -> None:
-    np.add(v[i][1:], v[i][:-1], out=v[i][:-1])
-
-
-def view_program(random: Any, inputs: list, length: int) -> Program:
-    """A program of views of views, writes through them, 0-d views, scalars and copies. Inputs are changed."""
-    d = _Drawer(random, inputs)
-    for _ in range(length):
-        kind, n = random.randrange(8), len(d.variables)
-        i, j = d.pick(), d.pick()
-        shape = np.shape(d.variables[i])
-        if kind == 0:
-            name = random.choice(list(VIEWS))
-            d.take(lambda v, f=VIEWS[name], i=i: v.append(f(v[i])), f"v{n} = {name}(v{i})")
-        elif kind in (1, 2):
-            key = d.index(shape)
-            d.take(lambda v, i=i, k=key: v.append(v[i][k]), f"v{n} = v{i}[{key}]")
-        elif kind == 3:
-            new = random.choice(_factorizations(math.prod(shape)))
-            d.take(lambda v, i=i, s=new: v.append(_reshaped(v[i], s)), f"v{n} = v{i}.reshape({new})")
-        elif kind == 4:
-            key, as_view = tuple(random.randrange(-s, s) for s in shape), random.randrange(2) == 0
-            d.take(lambda v, i=i, k=key, w=as_view: v.append(_element(v[i], k, w)), f"v{n} = v{i}[{key}], view {as_view}")
-        elif kind == 5:
-            d.take(lambda v, i=i: _plus(v, i, 0.75), f"v{i} += 0.75")
-        elif kind == 6:
-            key = d.index(shape) if random.randrange(4) else np.array([0, -1])
-            write = random.choice([_assign, _assign_plus])
-            d.take(lambda v, f=write, i=i, k=key, j=j: f(v, i, k, j), f"{write.__name__}(v{i}[{key}], v{j})")
-        else:
-            write, text = random.choice([(lambda v, i=i, j=j: _times(v, i, j), "times"), (lambda v, i=i: _overlapping(v, i), "shift down"),
-                                         (lambda v, i=i: _overlapping_out(v, i), "out overlapping")])  # fmt: skip
-            d.take(write, f"{text}(v{i}, v{j})")
-    return d.program()
-
-
-def _factorizations(n: int) -> list[tuple[int, ...]]:
-    divisors = [k for k in range(1, n + 1) if n % k == 0]
-    pairs = [(k, n // k) for k in divisors]
-    return [(n,), *pairs, *((a, b, n // (a * b)) for a, b in itertools.product(divisors, divisors) if n % (a * b) == 0)]
-
+# --- layouts ------------------------------------------------------------------------------------------------------------------------------
 
 LAYOUTS = ["C", "F", "strided", "negative", "transposed", "offset"]
 

@@ -112,6 +112,7 @@ def _inspection() -> list[Sample]:
         "ndarray.item": lambda np, x: x + np.ones_like(x)[0, 0].item(),
         "ndarray.tolist": lambda np, x: x + np.ones_like(x)[0].tolist()[0],
         "ndarray.astype": lambda np, x: x.astype(np.float64) + x.astype(np.int32),
+        "ndarray.__array_namespace__": lambda np, x: x.__array_namespace__().multiply(x, 2),
         "ndarray.shape": lambda np, x: x.reshape(x.shape[::-1]),
         "ndarray.attributes": lambda np, x: x + x.size + x.nbytes + x.itemsize + x.ndim + x.strides[0] + x.flags.c_contiguous,
         "np.real": lambda np, x: np.real(x) * np.real(x[0, 0]),

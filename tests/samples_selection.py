@@ -55,6 +55,14 @@ def _manipulation() -> list[Sample]:
         "np.expand_dims": [lambda np, x: np.expand_dims(x, 1), lambda np, x: np.expand_dims(x, (0, -1))],
         "np.broadcast_to": [lambda np, x: np.broadcast_to(x[:, :1], (2, 2, 3, 4)) * 2],
         "np.broadcast_arrays": [lambda np, x: np.broadcast_arrays(x, x[0, 0])[1] * x],
+        "np.sliding_window_view": [
+            lambda np, x: np.lib.stride_tricks.sliding_window_view(x, 2, axis=1) * 2,
+            lambda np, x: np.lib.stride_tricks.sliding_window_view(x, (2, 2, 3), axis=(2, 1, 2)) * 2,
+        ],
+        "np.shares_memory": [lambda np, x: x * np.shares_memory(x, x[1:]) + np.shares_memory(x[:, 0], x[:, 1])],
+        "np.may_share_memory": [lambda np, x: x * np.may_share_memory(x[0], x.T) + np.may_share_memory(x, x + 1)],
+        "np.astype": [lambda np, x: np.astype(x, x.dtype, copy=False) * 2],
+        "ndarray.flat": [lambda np, x: x.flat[1:7] * x.flat[3] + sum(x[0, 0].flat) + x.T.flat[[0, 0, -1, 2, 5, 7]]],
         "np.flip": [lambda np, x: np.flip(x), lambda np, x: np.flip(x, 1)],
         "np.roll": [lambda np, x: np.roll(x, 2), lambda np, x: np.roll(x, -1, 1), lambda np, x: np.roll(x, (1, 2), (0, 2))],
         "ndarray.mT": [lambda np, x: x.mT],
@@ -107,6 +115,20 @@ def _manipulation() -> list[Sample]:
     return [Sample(name, f, (_CUBE,), "manipulation") for name, fs in calls.items() for f in fs]
 
 
+def _nan_to_num(np, x):
+    y = np.copy(x)
+    y[0, :3] = [1, 0, 1] if y.dtype.kind not in "fc" else [np.nan, np.inf, -np.inf]
+    np.nan_to_num(y.T, copy=False, nan=7, posinf=x[0, 0].real, neginf=3)
+    return y * x
+
+
+def _view_as_parts(np, x):
+    z = np.copy(x).view(x.dtype)
+    if x.dtype.kind == "c":
+        z.view(x.real.dtype)[:, 1::2] *= 2
+    return z * 2
+
+
 def _selection() -> list[Sample]:
     condition = _SIGNED > 0
     rows = [
@@ -151,6 +173,10 @@ def _selection() -> list[Sample]:
         Sample("np.copyto", _copyto, (_X,), "selection"),
         Sample("np.copyto", _copyto_where, (_X,), "selection"),
         Sample("ndarray.fill", _fill, (_X,), "selection"),
+        Sample("np.nan_to_num", lambda np, x: np.nan_to_num(x * 2) + np.nan_to_num(x[0, 0], copy=True), (_X,), "selection"),
+        Sample("np.nan_to_num", _nan_to_num, (_X,), "selection"),
+        Sample("ndarray.view", _view_as_parts, (_X,), "selection"),
+        Sample("ndarray.view", lambda np, x: x.real.view(f"i{x.real.itemsize}") & 12, (_X,), "selection", smooth=False),
         Sample("ndarray.getitem", lambda np, x, i: x[i[:3], ::2] * x[1, None, 1:3], (_X, _INDEX), "selection"),
         Sample("ndarray.getitem", lambda np, x, i: x[i[0]] + x[1], (_X, _INDEX), "selection"),
         Sample("ndarray.getitem", lambda np, x: x[True, :, None, [0, 2]] * x[..., True][0, 0], (_X,), "selection"),

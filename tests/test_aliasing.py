@@ -194,19 +194,28 @@ ROWS = {
 }
 
 
+MAPS = {"vmap": lambda f: f, "jit of vmap": oracles.reference_jit, "grad of vmap": lambda f: _with_gradient(lambda *args: f(*args).sum())}
+
+
+@pytest.mark.parametrize("transform", MAPS.values(), ids=MAPS)
 @pytest.mark.parametrize("pair", ROWS.values(), ids=ROWS)
-def test_examples_that_share_memory_within_each(pair):
+def test_examples_that_share_memory_within_each(pair, transform):
     plain, mine = np.arange(12.0).reshape(2, 6), np.arange(12.0).reshape(2, 6)
     expected = [_shift(a, b) for a, b in zip(*pair(plain), strict=True)]
-    np.testing.assert_allclose(fx.vmap(_shift)(*pair(mine)), expected)
+    total = np.sum(transform(fx.vmap(_shift))(*pair(mine)))
+    np.testing.assert_allclose(total, np.sum(expected))
     np.testing.assert_array_equal(mine, plain)
-    mine, mapped = np.arange(12.0).reshape(2, 6), fx.vmap(_shift, in_axes=(1, 1))
-    np.testing.assert_allclose(mapped(*(np.moveaxis(v, 0, 1) for v in pair(mine))), expected)
+    mine, mapped = np.arange(12.0).reshape(2, 6), transform(fx.vmap(_shift, in_axes=(1, 1)))
+    np.testing.assert_allclose(np.sum(mapped(*(np.moveaxis(v, 0, 1) for v in pair(mine)))), np.sum(expected))
     np.testing.assert_array_equal(mine, plain)
 
 
 REFUSED = {
     "examples that write into others": (lambda x: fx.vmap(_shift)(x.reshape(2, 12), x.reshape(2, 12)[::-1]), "each other's memory"),
+    "examples of views of a value of the enclosing function": (
+        lambda x: oracles.reference_jit(lambda x: fx.vmap(_shift)((y := x.reshape(4, 6) * 1.0)[:, 1:], y[:, :-1]))(x),
+        "examples of views",
+    ),
     "one mapped, one shared": (lambda x: fx.vmap(_shift, in_axes=(0, None))(x.reshape(2, 12), x[:12]), "one is mapped"),
     "differentiated": (lambda x: fx.grad(_shift)(x, x[:]), "derivative"),
     "differentiated, under jit": (lambda x: oracles.reference_jit(fx.grad(_shift))(x, x[::-1]), "derivative"),
@@ -290,3 +299,25 @@ def test_empty_arrays_share_nothing():
     x = np.zeros(4)
     assert oracles.reference_jit(_both)(x[:0], x[2:2]) == 0.0
     assert oracles.reference_jit(_both)(x[:0], x) == 0.0
+
+
+def test_who_shares_memory_is_a_condition_of_the_entry():
+    x, calls = np.arange(6.0), [lambda x: (x[:4], x[2:]), lambda x: (x[:2], x[2:4]), lambda x: (x[:4], x[1:5]), lambda x: (x[:3], x[3:])]
+    jitted = fx.jit(lambda a, b: np.shares_memory(a, b))
+    for _ in range(2):
+        for make in calls:
+            assert jitted(*make(x)) == np.shares_memory(*make(x))
+
+
+def test_read_only_examples_that_share_memory_are_not_written():
+    def f(a, b):
+        a[1:] += a[:-1]
+        b[()] = 0.3
+
+    for transform in (lambda f: f, oracles.reference_jit, lambda f: oracles.reference_jit(oracles.reference_jit(f))):
+        x = np.arange(6.0).reshape(2, 3)
+        frozen = x[:]
+        frozen.flags.writeable = False
+        with pytest.raises(ValueError, match="read-only"):
+            transform(fx.vmap(f))(x, frozen)
+        assert x.ravel().tolist() == list(range(6))

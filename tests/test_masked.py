@@ -155,7 +155,7 @@ UNKNOWN_SIZES = {
     "iteration": lambda x: list(x[x > 0]),
     "np.asarray": lambda x: np.asarray(x[x > 0]),
     "bool()": lambda x: 1 if x[x > 0] else 2,
-    "cannot select elements": lambda x: x[x[:, 0] > 0, 0],
+    "cannot select elements": lambda x: x[:, x[0] > 0],
     "np.nonzero": lambda x: np.nonzero(x),
     "np.unique": lambda x: np.unique(x),
     "np.repeat": lambda x: np.repeat(x, (x > 0).sum()),

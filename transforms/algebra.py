@@ -4,7 +4,7 @@ rule fixes). What is not exact does not belong here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from functx.dtypes import is_complex
 from functx.ir import Atom, Eqn, Graph
 from functx.transforms.simplify import Rewriter, is_float, rewrite
+from functx.util import invert_permutation
 
 Rule = Callable[[Rewriter, Eqn], "Atom | None"]
 
@@ -139,15 +140,17 @@ def _push_uniform(r: Rewriter, eqn: Eqn) -> Atom | None:
 
 def _reshape(r: Rewriter, eqn: Eqn) -> Atom | None:
     x, shape = eqn.inputs[0], eqn.params["shape"]
-    if x.aval.shape == shape:
-        return x
     inner = r.producer(x)
-    if inner is not None and inner.primitive.name == "reshape":
-        return _reshape_to(r, inner.inputs[0], shape)
+    if x.aval.shape == shape or (inner is not None and inner.primitive.name == "reshape"):
+        return _reshape_to(r, x, shape)
     return _rebroadcast(r, eqn)
 
 
 def _reshape_to(r: Rewriter, x: Atom, shape: tuple[Any, ...]) -> Atom:
+    """One reshape for several in a row."""
+    inner = r.producer(x)
+    while inner is not None and inner.primitive.name == "reshape":
+        x, inner = inner.inputs[0], r.producer(inner.inputs[0])
     return x if x.aval.shape == shape else r.builder.reshape(x, shape=shape)
 
 
@@ -165,12 +168,26 @@ def _transpose(r: Rewriter, eqn: Eqn) -> Atom | None:
     x, perm = eqn.inputs[0], eqn.params["perm"]
     if perm == tuple(range(len(perm))):
         return x
+    moved = [p for p in perm if x.aval.shape[p] != 1]
+    if moved == sorted(moved):  # only axes of size 1 change places
+        return _reshape_to(r, x, eqn.outputs[0].aval.shape)
     inner = r.producer(x)
     if inner is not None and inner.primitive.name == "transpose":
         joint = tuple(inner.params["perm"][p] for p in perm)
         source = inner.inputs[0]
         return source if joint == tuple(range(len(joint))) else r.builder.transpose(source, perm=joint)
+    if inner is not None and inner.primitive.name == "slice_set":
+        return _written_through_transpose(r, inner, perm)
     return _rebroadcast(r, eqn)
+
+
+def _written_through_transpose(r: Rewriter, write: Eqn, perm: Sequence[int]) -> Atom | None:
+    """A write to a transposed view that is put back: a write of the transposed values to the whole."""
+    base, update = r.producer(write.inputs[0]), write.inputs[1]
+    if base is None or base.primitive.name != "transpose" or base.params["perm"] != invert_permutation(perm):
+        return None
+    region = {k: tuple(write.params[k][p] for p in perm) for k in ("starts", "steps")}
+    return r.builder.slice_set(base.inputs[0], r.builder.transpose(update, perm=perm), **region)
 
 
 def _broadcast(r: Rewriter, eqn: Eqn) -> Atom | None:
@@ -213,7 +230,41 @@ def _slice(r: Rewriter, eqn: Eqn) -> Atom | None:
         return r.builder.slice(inner.inputs[0], starts=starts, sizes=p["sizes"], steps=steps)
     if inner.primitive.name == "slice_set" and _same_region(inner, p):
         return inner.inputs[1]  # reading back what was just written
+    if inner.primitive.name == "reshape":
+        return _slice_of_reshape(r, eqn, inner)
+    if inner.primitive.name == "transpose":
+        back, perm = invert_permutation(inner.params["perm"]), inner.params["perm"]
+        region = {k: tuple(p[k][axis] for axis in back) for k in ("starts", "sizes", "steps")}
+        return r.builder.transpose(r.builder.slice(inner.inputs[0], **region), perm=perm)
     return _rebroadcast(r, eqn)
+
+
+def _slice_of_reshape(r: Rewriter, eqn: Eqn, inner: Eqn) -> Atom | None:
+    """A part of a slice from which integers have removed axes (a row): a slice of the whole."""
+    source, p = r.producer(inner.inputs[0]), eqn.params
+    kept = _inserted_axes(eqn.inputs[0].aval.shape, inner.inputs[0].aval.shape)
+    if source is None or source.primitive.name != "slice" or kept is None:
+        return None
+    region = _composed(source.params, p, kept)
+    sizes = _spread(p["sizes"], kept, len(region["starts"]))
+    return r.builder.reshape(r.builder.slice(source.inputs[0], sizes=sizes, **region), shape=p["sizes"])
+
+
+def _composed(outer: Any, inner: Any, axes: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """Starts and steps in the whole of a region of a region; ``axes``: those of the outer region that the inner one counts."""
+    starts, steps = list(outer["starts"]), list(outer["steps"])
+    for axis, start, step in zip(axes, inner["starts"], inner["steps"], strict=True):
+        starts[axis] += start * steps[axis]
+        steps[axis] *= step
+    return {"starts": tuple(starts), "steps": tuple(steps)}
+
+
+def _spread(sizes: Sequence[int], axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """A shape with axes of size 1 in the places that are not among ``axes``."""
+    out = [1] * rank
+    for axis, n in zip(axes, sizes, strict=True):
+        out[axis] = n
+    return tuple(out)
 
 
 def _same_region(inner: Eqn, p: Any) -> bool:
@@ -228,7 +279,33 @@ def _slice_set(r: Rewriter, eqn: Eqn) -> Atom | None:
     inner = r.producer(x)
     if inner is not None and inner.primitive.name == "slice_set" and _same_region(inner, {**eqn.params, "sizes": update.aval.shape}):
         return r.builder.slice_set(inner.inputs[0], update, **eqn.params)
-    return None
+    return _written_through(r, eqn)
+
+
+def _written_through(r: Rewriter, eqn: Eqn) -> Atom | None:
+    """A write to a part of a view that is put back into its place: a write to that part of the whole."""
+    x, update = eqn.inputs
+    write = r.producer(_before_reshape(r, update))
+    if write is None or write.primitive.name != "slice_set":
+        return None
+    view, part = write.inputs
+    read = r.producer(_before_reshape(r, view))
+    kept = _inserted_axes(view.aval.shape, update.aval.shape)
+    if kept is None or read is None or read.primitive.name != "slice" or read.params["sizes"] != update.aval.shape:
+        return None
+    whole, outer = r.producer(x), {k: eqn.params[k] for k in ("starts", "steps")}
+    every = tuple(range(x.aval.ndim))
+    direct = read.inputs[0] is x and outer == {k: read.params[k] for k in outer}
+    within = whole is not None and whole.primitive.name == "slice" and read.inputs[0] is whole.inputs[0]
+    if not direct and not (within and _composed(whole.params, outer, every) == {k: read.params[k] for k in outer}):
+        return None
+    region = _composed(outer, write.params, kept)
+    return r.builder.slice_set(x, _reshape_to(r, part, _spread(part.aval.shape, kept, x.aval.ndim)), **region)
+
+
+def _before_reshape(r: Rewriter, atom: Atom) -> Atom:
+    eqn = r.producer(atom)
+    return eqn.inputs[0] if eqn is not None and eqn.primitive.name == "reshape" else atom
 
 
 def _reduce_sum(r: Rewriter, eqn: Eqn) -> Atom | None:

@@ -7,12 +7,14 @@ constant, the :class:`Backward` half that belongs to them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
-from functx.ir import AbstractArray, Graph, Var
+from functx import trees
+from functx.dtypes import Kind
+from functx.ir import AbstractArray, Atom, Graph, Var
 from functx.source import hides_frames
-from functx.trace import current_trace
+from functx.trace import Tracer, current_trace
 from functx.transforms.arguments import flatten_arguments
 from functx.transforms.boundary import deliver, execute, input_values
 from functx.transforms.differentiation import (
@@ -40,20 +42,34 @@ class CompiledVjp:
       has_aux: whether it returns auxiliary data beside its results.
       jit: compiles a function, under the options of the jitted one.
       options: what is kept between the halves.
+      wanted: the leaves of the arguments to differentiate, by number; None: all that have a derivative.
+      watched: the caller notices when arguments or results are changed later, so that residuals may be these very arrays, not copies.
+
+    Attributes:
+      forward: the compiled forward half. It returns what f returns, the residuals, and the :class:`Backward` half.
     """
 
-    def __init__(self, f: Callable[..., Any], has_aux: bool, jit: Jit, options: PartitionOptions):
-        self._f, self._has_aux, self._jit, self._options = f, has_aux, jit, options
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        has_aux: bool,
+        jit: Jit,
+        options: PartitionOptions,
+        *,
+        wanted: Container[int] | None = None,
+        watched: bool = False,
+    ):
+        self._f, self._has_aux, self._jit, self._options, self._wanted, self._watched = f, has_aux, jit, options, wanted, watched
 
         @functools.wraps(f)
-        def forward(*primals: Any) -> Any:
-            return self._trace(primals)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return self._trace(args, kwargs)
 
-        self._forward = jit(forward)
+        self.forward = jit(forward)
 
     def __call__(self, primals: Sequence[Any]) -> Any:
         """``(out, pull)``, or ``(out, pull, aux)``."""
-        result, residuals, backward = self._forward(*primals)
+        result, residuals, backward = self.forward(*primals)
 
         @hides_frames
         def pull(ct: Any) -> tuple[Any, ...]:
@@ -61,10 +77,13 @@ class CompiledVjp:
 
         return (result[0], pull, result[1]) if self._has_aux else (result, pull)
 
-    def _trace(self, primals: Sequence[Any]) -> Any:
+    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What is traced: results, residuals, and the half that takes them."""
-        arguments = flatten_arguments(self._f, tuple(primals), {})
-        d = stage_differentiated(self._f, "vjp", arguments, {i for i, v in enumerate(arguments.leaves) if has_derivative(v)})
+        arguments = flatten_arguments(self._f, args, kwargs)
+        chosen = range(len(arguments.leaves)) if self._wanted is None else self._wanted
+        d = stage_differentiated(
+            self._f, "vjp", arguments, {i for i, v in enumerate(arguments.leaves) if i in chosen and has_derivative(v)}
+        )
         out_tree = primary_tree(d.staged, self._has_aux)
         targets = [r for r in d.staged.results[: out_tree.num_leaves] if has_tangent(r)]
         cts = [Var(AbstractArray(r.aval.shape, r.aval.dtype)) for r in targets]
@@ -74,17 +93,30 @@ class CompiledVjp:
         count = len(d.staged.graph.outputs)
         backward = Backward(halves.backward, d, out_tree, self._jit)
         result = deliver(d.staged, outs[:count], d.parent)
-        return result, [d.parent.tracer(a) for a in outs[count:]], backward
+        at_hand = _at_hand(d, result) if self._watched else {}
+        return result, [at_hand[a] if a in at_hand else d.parent.tracer(a) for a in outs[count:]], backward
+
+
+def _at_hand(d: Differentiated, result: Any) -> dict[Atom, Tracer]:
+    """The handles of arguments that were not written and of results that own their memory, by their values."""
+    arguments = [d.staged.trace.inputs[i].outer for i in d.slots if i is not None]
+    handles = [h for h in (*arguments, *trees.leaves(result)) if isinstance(h, Tracer) and h.kind is Kind.ARRAY and h.parent is None]
+    written = {id(h) for h in arguments if h.root.generation > 0}
+    return {h.atom: h for h in reversed(handles) if id(h) not in written}
 
 
 class Backward:
-    """A backward half: residuals and cotangents to gradients. It is callable, as constant results of traced functions must be."""
+    """A backward half: residuals and cotangents to gradients. It is callable, as constant results of traced functions must be.
+
+    Attributes:
+      with_tangent: per leaf of the results whether it has a cotangent.
+    """
 
     def __init__(self, graph: Graph, d: Differentiated, out_tree: Any, jit: Jit):
         self._graph, self._out_tree = graph, out_tree
-        self._with_tangent = [has_tangent(r) for r in d.staged.results[: out_tree.num_leaves]]
+        self.with_tangent = [has_tangent(r) for r in d.staged.results[: out_tree.num_leaves]]
         self._gradients = [gradient_places(d, n) for n in range(len(d.arguments.spans))]
-        residuals = len(graph.inputs) - sum(self._with_tangent)
+        residuals = len(graph.inputs) - sum(self.with_tangent)
         self._cotangents = graph.in_vars[residuals:]
 
         def backward(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
@@ -100,9 +132,13 @@ class Backward:
         atoms += [trace.emit.zeros_like(v) if ct is None else trace.handle(ct).atom for v, ct in zip_strict(self._cotangents, cts)]
         return [trace.tracer(a) for a in trace.inline(self._graph, atoms)]
 
+    def gradients(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        """The cotangents of the differentiated leaves, in order, for arrays that fit the leaves of the results (None: zero)."""
+        return self._run(residuals, [ct for ct, flag in zip_strict(cts, self.with_tangent) if flag])
+
     def pull(self, residuals: Sequence[Any], ct: Any) -> tuple[Any, ...]:
         """The cotangents of all arguments, in their structure."""
-        given = [v for v, flag in zip_strict(cotangent_leaves(ct, self._out_tree), self._with_tangent) if flag]
+        given = [v for v, flag in zip_strict(cotangent_leaves(ct, self._out_tree), self.with_tangent) if flag]
         cts = [None if v is None else fitting(v, var, "cotangent") for v, var in zip_strict(given, self._cotangents)]
         values, trace = self._run(residuals, cts), current_trace()
         done = [v if trace is None else trace.handle(v).atom for v in values]

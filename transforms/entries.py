@@ -12,7 +12,7 @@ import numpy as np
 from functx import trees
 from functx.aliasing import Layout, common_layout, memory_at
 from functx.backend import Executable
-from functx.capture import Reference, overlaps
+from functx.capture import Reference, byte_bounds, overlaps
 from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.ir import AbstractArray, Graph, OutRole
 from functx.trace import type_of_value
@@ -83,6 +83,7 @@ class Predicates:
       aliases: which leaves are one and the same array, as the index of the first; None where it does not matter.
       written: graph inputs that are written: they must be writeable and overlap nothing else that is read.
       members: graph inputs that are read and written as parts of the memory that they share; the graph does not use them.
+      placement: how far arrays that reach into each other begin apart, where the function asks who shares memory; None if it does not.
     """
 
     specialized: tuple[tuple[int, Any], ...]
@@ -90,6 +91,7 @@ class Predicates:
     aliases: tuple[int, ...] | None
     written: tuple[int, ...]
     members: frozenset[int] = frozenset()
+    placement: tuple[tuple[int, int, int], ...] | None = None
 
     def hold(self, leaves: Sequence[Any], inputs: Sequence[Any]) -> bool:
         """Whether a call with these leaves, and arrays behind the graph's inputs, may use the entry."""
@@ -106,6 +108,8 @@ class Predicates:
                 yield f"argument {names[i]} has the strides {leaves[i].strides}{'' if leaves[i].flags.writeable else ' and is read-only'}"
         if self.aliases is not None and alias_pattern(leaves) != self.aliases:
             yield "other arguments are one and the same array"
+        if self.placement is not None and placement(inputs) != self.placement:
+            yield "arrays lie otherwise in memory, and the function asks who shares it"
         if self._conflict(inputs):
             yield "an array that is written is read-only or overlaps another one"
 
@@ -122,6 +126,12 @@ class Predicates:
 def layout(array: np.ndarray) -> Any:
     """What a traced function can learn of an array's memory."""
     return array.strides, array.flags.writeable
+
+
+def placement(inputs: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
+    """Which arrays reach into each other, and how far apart they begin."""
+    places = [(i, *byte_bounds(v), v.__array_interface__["data"][0]) for i, v in enumerate(inputs) if isinstance(v, np.ndarray) and v.size]
+    return tuple((i, j, b - a) for k, (i, lo, hi, a) in enumerate(places) for j, low, high, b in places[k + 1 :] if low < hi and lo < high)
 
 
 def alias_pattern(leaves: Sequence[Any]) -> tuple[int, ...]:
@@ -224,5 +234,6 @@ def make_entry(
         if id(slot.handle) in staged.trace.layout_used and i in leaf_of_slot and slot.handle.kind is Kind.ARRAY
     )
     members = frozenset(i for base in shared.values() for i in base.members)
-    predicates = Predicates(tuple(specialized.items()), layouts, pattern if aliased or written else None, written, members)
+    asked = placement([slot.array for slot in slots]) if staged.trace.placement_used else None
+    predicates = Predicates(tuple(specialized.items()), layouts, pattern if aliased or written else None, written, members, asked)
     return Entry(graph, staged.graph, staged.results, staged.out_tree, predicates, sources)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from functx.ir import AbstractArray, Graph, Mark, Var
+from functx.ops.higher_order import keep
 from functx.source import Source
 from functx.transforms.partition import Plan, Sides, analyse, recompute
 from functx.transforms.pipeline import erase_marks, simplify
@@ -121,4 +122,5 @@ def _residuals(graph: Graph, plan: Plan) -> Iterator[Residual]:
         eqn = producer.get(v)
         nbytes = v.aval.nbytes_hint if v in plan.saved else 0
         name, source = ("input", None) if eqn is None else (eqn.primitive.name, eqn.source)
+        name = eqn.params["of"] if eqn is not None and eqn.primitive is keep else name
         yield Residual(v.aval, name, source, v not in plan.again, plan.why[v], nbytes)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from functx.ir import Atom, Graph, Var, read
+from functx.ir import Atom, Eqn, Graph, Var, read
 from functx.primitive import Emitter
 from functx.util import zip_strict
 
@@ -14,7 +14,7 @@ def inline_calls(graph: Graph, reached: Sequence[bool] | None = None) -> Graph:
 
     ``reached``: for each input whether what depends on it is wanted in line; the other equations stay, with the rules that they have.
     """
-    if not any(e.primitive.family == "higher-order" for e in graph.eqns):
+    if not any(e.primitive.family in ("higher-order", "control") for e in graph.eqns):
         return graph
     flags = [True] * len(graph.inputs) if reached is None else reached
     wanted = {v for v, flag in zip_strict(graph.in_vars, flags) if flag}
@@ -26,7 +26,7 @@ def inline_calls(graph: Graph, reached: Sequence[bool] | None = None) -> Graph:
         if any(flags):
             wanted.update(eqn.outputs)
         if eqn.primitive.family != "higher-order" or (reached is not None and not any(flags)):
-            b.append(eqn, env)
+            b.append(eqn if reached is not None and not any(flags) else inline_bodies(eqn), env)
             continue
         b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.remat
         body = inline_calls(eqn.params["graph"], None if reached is None else flags)
@@ -35,3 +35,15 @@ def inline_calls(graph: Graph, reached: Sequence[bool] | None = None) -> Graph:
         env.update(zip_strict(eqn.outputs, atoms))
         b.source = b.mark = b.remat = None
     return b.build(graph.inputs, graph.outputs_in(env))
+
+
+def inline_bodies(eqn: Eqn) -> Eqn:
+    """An equation of control flow with everything in line in its bodies."""
+    return map_bodies(eqn, inline_calls) if eqn.primitive.family == "control" else eqn
+
+
+def map_bodies(eqn: Eqn, f: Callable[[Graph], Graph]) -> Eqn:
+    """An equation with its graphs replaced."""
+    graphs = {name: f(value) for name, value in eqn.params.items() if isinstance(value, Graph)}
+    changed = any(graph is not eqn.params[name] for name, graph in graphs.items())
+    return eqn.replace(params={**eqn.params, **graphs}) if changed else eqn

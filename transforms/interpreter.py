@@ -12,6 +12,7 @@ from functx.primitive import Emitter
 from functx.transforms.batching import emit_vmap
 from functx.transforms.forward import emit_jvp
 from functx.transforms.inline import inline_calls
+from functx.transforms.keeping import without
 from functx.transforms.reverse import mark_by_dependence, pullback
 from functx.transforms.split import split_joint
 from functx.util import zip_strict
@@ -51,16 +52,27 @@ class Interpreter:
             flags = [flag or want for flag, want in zip_strict(flags, wanted)]
         return b.build(inputs, [slot.with_atom(atom) for slot, atom in zip_strict(graph.outputs, outs)]), flags
 
-    def vjp(self, graph: Graph, active: Sequence[bool], nonzero: Sequence[bool]) -> tuple[Graph, list[bool]]:
-        """Inputs and cotangents (where ``nonzero``) to the cotangents of the active inputs; returns also which inputs have one."""
+    def vjp(
+        self, graph: Graph, active: Sequence[bool], nonzero: Sequence[bool], kept: Sequence[Var] = ()
+    ) -> tuple[Graph, list[bool], list[bool]]:
+        """Inputs, values and cotangents (where ``nonzero``) to the cotangents of the active inputs.
+
+        ``kept``: values of the graph that are not computed again. Those that are read are inputs, between the graph's own and cotangents.
+
+        Returns also which inputs get a cotangent, and which of the kept values are read.
+        """
         b = self.emitter()
         forward, backward = self.new_region(b)
         b.mark = forward
         pulled = pullback(b, graph, graph.in_vars, active)
         cts = [Var(a.aval.with_kind(s.kind)) if flag else None for a, s, flag in zip_strict(pulled.outs, graph.outputs, nonzero)]
         in_cts = self._pulled_back(b, pulled, cts, forward, backward)
-        inputs = [*graph.inputs, *(Input(ct, InRole.COTANGENT) for ct in cts if ct is not None)]
-        return b.build(inputs, [Output(ct, OutRole.GRADIENT) for ct in in_cts if ct is not None]), [ct is not None for ct in in_cts]
+        outputs = [Output(ct, OutRole.GRADIENT) for ct in in_cts if ct is not None]
+        values = [pulled.env[v] for v in kept]
+        b.eqns, read = without(b.eqns, values, outputs)
+        given = [Input(v, InRole.RESIDUAL) for v in itertools.compress(values, read)]
+        inputs = [*graph.inputs, *given, *(Input(ct, InRole.COTANGENT) for ct in cts if ct is not None)]
+        return b.build(inputs, outputs), [ct is not None for ct in in_cts], read
 
     def split(self, graph: Graph, active: Sequence[bool]) -> tuple[Graph, Graph, list[bool], list[bool]]:
         """Inputs to outputs and residuals; residuals and the cotangents of all outputs that can have one to those of the active inputs.

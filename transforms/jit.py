@@ -145,6 +145,11 @@ class JittedFunction:
         """Itself, for those who hold ``function``."""
         return self
 
+    @property
+    def options(self) -> JitOptions:
+        """What it was jitted with."""
+        return self._options
+
     def vjp(self, primals: Sequence[Any], has_aux: bool) -> Any:
         """Results and pull-back as :func:`functx.vjp` gives them, both halves compiled."""
         if has_aux not in self._vjps:

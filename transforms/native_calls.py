@@ -30,9 +30,9 @@ native.set_context_variables(trace.CURRENT, config.CURRENT)
 
 
 def make_plan(entry: Entry, leaves: Sequence[Any]) -> Any:
-    """The native plan of an entry that holds for ``leaves``; None where its executable is not native, or arrays overlap."""
+    """The native plan of an entry that holds for ``leaves``; None where its executable is not native, or where arrays lie decides."""
     code = getattr(entry.executable, "native", None)
-    if code is None or entry.predicates.members:
+    if code is None or entry.predicates.members or entry.predicates.placement is not None:
         return None
     p = entry.predicates
     build = _build_steps(entry)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from functx.ir import Atom, Eqn, Graph, Mark, Var
+from functx.ops.higher_order import keep
 from functx.primitive import Emitter
 from functx.transforms import mincut
 from functx.util import unique, zip_strict
@@ -203,6 +204,8 @@ class _Analyser:
     def _reason(self, v: Var, eqn: Eqn) -> tuple[str | None, bool]:
         """Why a value is not computed again, and whether no budget changes that."""
         primitive = eqn.primitive
+        if primitive is keep:
+            return "a checkpoint's policy keeps it", True
         if primitive.effect or primitive.recompute == "never":
             return f"{primitive.name} happens once", True
         if primitive.views:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from functx.ir import Graph
 from functx.passes import Pass, run_passes
 from functx.transforms.algebra import simplify_algebra
-from functx.transforms.inline import inline_calls
+from functx.transforms.inline import inline_calls, map_bodies
+from functx.transforms.keeping import settle_marks
 from functx.transforms.planning import DEFAULT, PartitionOptions, Peak, partition_regions
 from functx.transforms.simplify import common_subexpressions, dead_code, fold_constants
 
 
 def erase_marks(graph: Graph) -> Graph:
     """Marks have done their work; without them equal computations have equal text."""
-    return graph.replace(eqns=tuple(e.replace(mark=None) for e in graph.eqns))
+    return settle_marks(graph.replace(eqns=tuple(e.replace(mark=None) for e in graph.eqns)))
 
 
 SIMPLIFY: tuple[Pass, ...] = (
     inline_calls,  # one flat graph: no call, checkpoint or custom rule is left
+    settle_marks,  # names have been looked at; of what checkpoints keep, the values that forward sides compute remain marked
     dead_code,  # most of what a transform emits beside its results
     simplify_algebra,  # identities that derivative rules leave behind
     fold_constants,  # arithmetic on literals
@@ -24,6 +26,16 @@ SIMPLIFY: tuple[Pass, ...] = (
     simplify_algebra,  # what the two before uncovered
     common_subexpressions,
 )
+
+
+def simplify_bodies(graph: Graph) -> Graph:
+    """The same for the bodies of loops and choices, however deep."""
+    return graph.replace(eqns=tuple(map_bodies(e, optimize_body) for e in graph.eqns))
+
+
+def optimize_body(graph: Graph) -> Graph:
+    """A body as it is compiled."""
+    return dead_code(erase_marks(simplify_bodies(run_passes(SIMPLIFY, graph))))
 
 
 def pipeline(options: PartitionOptions = DEFAULT, peak: Peak | None = None) -> tuple[Pass, ...]:
@@ -34,6 +46,7 @@ def pipeline(options: PartitionOptions = DEFAULT, peak: Peak | None = None) -> t
 
     return (
         *SIMPLIFY,
+        simplify_bodies,  # loops and choices: their unused results are gone by now
         partition,  # what the backward sides keep, and what they compute again
         erase_marks,
         dead_code,

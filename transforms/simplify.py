@@ -39,9 +39,19 @@ def _live(eqns: Sequence[Eqn], live: set[Atom]) -> list[Eqn]:
     kept = []
     for eqn in reversed(eqns):
         if eqn.primitive.effect or not live.isdisjoint(eqn.outputs):
+            eqn = _pruned(eqn, live)
             live.update(eqn.inputs)
             kept.append(eqn)
     return kept
+
+
+def _pruned(eqn: Eqn, live: set[Atom]) -> Eqn:
+    """An equation of control flow without results that nobody reads, and what only they need."""
+    used = [v in live for v in eqn.outputs]
+    if eqn.primitive.prune is None:
+        return eqn
+    inputs, params, remaining = eqn.primitive.prune(eqn.inputs, used, **eqn.params)
+    return eqn.replace(inputs=tuple(inputs), params=params, outputs=tuple(v for v, flag in zip_strict(eqn.outputs, remaining) if flag))
 
 
 def common_subexpressions(graph: Graph) -> Graph:

@@ -200,21 +200,26 @@ def _collect(trace: Trace, leaves: Sequence[Any], every_value: bool) -> tuple[li
     sharing = Counter(id(h.root) for h in handles if isinstance(h, Tracer) and h.kind is Kind.ARRAY)
     input_of = {id(slot.handle): i for i, slot in enumerate(trace.inputs)}
     outputs, results = _Outputs(), []
+    of_handle: dict[int, Result] = {}  # a handle that is returned twice is one object
     for h in handles:
         if not isinstance(h, Tracer):
             _check_constant(trace, h)
             results.append(Result(constant=h, fresh=id(h) in fresh))
+            continue
+        if id(h) in of_handle:
+            results.append(of_handle[id(h)])
             continue
         owner = _owner(h, input_of)
         argument = input_of.get(id(owner)) if h.kind is Kind.ARRAY else None
         shared = h.kind is Kind.ARRAY and (argument is not None or sharing[id(owner)] > 1) and _static_views(h, owner)
         if not shared:
             index = outputs.add(h)
-            results.append(Result(h.aval, index, index))
+            results.append(of_handle.setdefault(id(h), Result(h.aval, index, index)))
             continue
         root = None if argument is not None else outputs.add(owner)
         value = root if h is owner and root is not None else outputs.add(h) if every_value else None
-        results.append(Result(h.aval, value, root, argument, _views(h, owner), _axis_order(owner) if argument is None else None))
+        order = _axis_order(owner) if argument is None else None
+        results.append(of_handle.setdefault(id(h), Result(h.aval, value, root, argument, _views(h, owner), order)))
     return outputs.slots, results
 
 

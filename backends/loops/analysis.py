@@ -226,7 +226,7 @@ class _Analyser:
         if self.kinds[number] == REDUCE and eqn.primitive.name == "dot_general":
             _, m, n, _ = dot_sizes(eqn)
             return (n if operand == 0 else m) > 1
-        if self.kinds[number] != INDEX or eqn.primitive.name not in ("broadcast", "gather", "dot_general"):
+        if self.kinds[number] != INDEX or eqn.primitive.name not in ("broadcast", "gather", "lattice", "dot_general"):
             return False
         return math.prod(eqn.outputs[0].aval.shape) > math.prod(eqn.inputs[operand].aval.shape)
 

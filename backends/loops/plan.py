@@ -127,8 +127,10 @@ class Planner:
                 self.dies[v] = max(self.dies.get(v, 0), time)
         for v in self.results:
             self.dies[v] = len(self.steps)
-        made = (v for v in self.dies if v not in self.given)
-        self.shared = {v: _Shared([v], self.born.get(v, self.dies[v]), self.dies[v], self.results.get(v)) for v in made}
+        made = [v for v in self.dies if v not in self.given]
+        for v in made:
+            self.born.setdefault(v, self.dies[v])  # a value without elements: no step makes it, but some may be given its place
+        self.shared = {v: _Shared([v], self.born[v], self.dies[v], self.results.get(v)) for v in made}
         for new, old in self.written.items():
             self.shared[old] = _Shared([old], -1, self.dies.get(old, -1), self.results[new])
 

@@ -90,7 +90,7 @@ def _pairs(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
     return _choose(scope, first, scope.apply("real", (z,), dtype), scope.apply("imag", (z,), dtype))
 
 
-def _whole(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
+def _from_pairs(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
     args = [scope.value(eqn.inputs[0], (*index, ZERO + part), guard) for part in (0, 1)]
     return scope.apply("complex", args, eqn.outputs[0].aval.dtype)
 
@@ -277,7 +277,7 @@ MOVES: dict[str, Rule] = {
     "slice": _slice,
     "lattice": _lattice,
     "pairs": _pairs,
-    "whole": _whole,
+    "from_pairs": _from_pairs,
     "iota": _iota,
     "dot_general": _outer_product,
     "pad": _pad,

@@ -7,17 +7,16 @@ is dropped.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import BOOL, INT64, Kind
+from functx.dtypes import BOOL, Kind
 from functx.ir import Atom
-from functx.mutation import make_view
 from functx.numpy import manipulation, promote, ufuncs
-from functx.ops import indexing
+from functx.numpy.views import diagonal_view
 from functx.primitive import Emitter
 from functx.trace import Tracer, current_trace
 
@@ -100,16 +99,9 @@ def _diagonal(h: Tracer, labels: Labels) -> tuple[Tracer, Labels]:
                 raise ValueError(
                     f"dimensions in single operand for collapsing index '{label}' don't match ({' != '.join(map(str, sizes))})"
                 )
-            index = current_trace().emit.iota(shape=(sizes.pop(),), dtype=INT64, axis=0)
-            h = make_view(h, indexing.gather, {"axes": axes}, _diagonal_shadow(h, axes), [index] * len(axes))
+            h = diagonal_view(h, axes, (0,) * len(axes), sizes.pop(), "write")
             labels = (label, *(other for other in labels if other != label))
     return h, labels
-
-
-def _diagonal_shadow(h: Tracer, axes: tuple[int, ...]) -> Callable[[], np.ndarray]:
-    kept = [i for i in range(h.aval.ndim) if i not in axes]
-    places = [axes[0] if i in axes else i for i in range(h.aval.ndim)]
-    return lambda: np.einsum(h.shadow, places, [axes[0], *kept])
 
 
 def _rearranged(h: Tracer, labels: Labels, output: Labels) -> Tracer:

@@ -207,10 +207,15 @@ def geomspace(trace: Trace, start: Any, stop: Any, num: Any = 50, endpoint: bool
 # --- arrays of given values ---------------------------------------------------------------------------------------------------------------
 
 
+# NumPy's enum of before numpy 2, which other packages still give.
+_COPY_MODES = {np._CopyMode.ALWAYS: True, np._CopyMode.IF_NEEDED: None, np._CopyMode.NEVER: False}
+
+
 @_constructor
 def array(
     trace: Trace, object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False, ndmin: int = 0
 ) -> Tracer:
+    copy = _COPY_MODES.get(copy, copy)
     out = asarray(object, dtype, copy=copy, order=order)
     if ndmin > out.aval.ndim:
         out = out[(None,) * (ndmin - out.aval.ndim)]
@@ -222,14 +227,20 @@ def asarray(trace: Trace, a: Any, dtype: Any = None, order: str | None = None, *
     """The array itself where it is one; the handle of a plain ndarray is read, and written back, like an argument."""
     (h,) = promote.handles_in(trace, [a])
     target = np.dtype(dtype) if dtype else h.aval.dtype
-    same = h.kind is Kind.ARRAY and h.aval.dtype == target and not isinstance(a, (list, tuple))
-    in_order = order in (None, "K", "A") or h.is_fresh_c_order and (order == "C" or h.aval.ndim < 2)
-    in_order = in_order or (h.shadow.flags.f_contiguous if order == "F" else h.shadow.flags.c_contiguous)
-    if same and in_order and not copy:
+    if not copy and h.kind is Kind.ARRAY and not isinstance(a, (list, tuple)) and is_such(h, target, order):
         return h
     if copy is False:
         raise ValueError("Unable to avoid copy while creating an array as requested.")
     return trace.tracer(promote.convert(trace.emit, h, target), Kind.ARRAY, layout(order, h.aval.shape, target, h))
+
+
+def is_such(h: Tracer, dtype: np.dtype, order: str | None) -> bool:
+    """Whether an array has this dtype and order already."""
+    if h.aval.dtype != dtype:
+        return False
+    if order in (None, "K", "A") or h.is_fresh_c_order and (order == "C" or h.aval.ndim < 2):
+        return True
+    return h.shadow.flags.f_contiguous if order == "F" else h.shadow.flags.c_contiguous
 
 
 asanyarray = asarray

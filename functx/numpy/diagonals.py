@@ -10,10 +10,10 @@ import numpy as np
 from functx import shapes
 from functx.dtypes import INT64
 from functx.ir import Atom
-from functx.mutation import check_writeable, make_view
+from functx.mutation import check_writeable
 from functx.numpy import indexing, promote
 from functx.numpy.manipulation import moveaxis, ravel, resize
-from functx.ops import indexing as primitives
+from functx.numpy.views import diagonal_view
 from functx.trace import Tracer, current_trace, dataless
 
 
@@ -28,12 +28,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tracer:
     rows, columns = (h.aval.shape[i] for i in axes)
     k = operator.index(offset)
     n = max(min(rows + min(k, 0), columns - max(k, 0)), 0)
-    i = promote.positions(n)
-    atoms = [_index_atom(i + max(-k, 0)), _index_atom(i + max(k, 0))]
-    view = make_view(h, primitives.gather, {"axes": axes}, lambda: np.moveaxis(h.shadow.diagonal(k, *axes), -1, 0), atoms)
-    if view.parent is not None:
-        _ = view.shadow  # asked at once: it knows that the view is read-only
-    return moveaxis(view, 0, -1)
+    return moveaxis(diagonal_view(h, axes, (max(-k, 0), max(k, 0)), n, "read"), 0, -1)
 
 
 def _index_atom(i: Any) -> Atom:

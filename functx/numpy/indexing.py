@@ -8,7 +8,7 @@ the compiled code.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from functx.mutation import check_writeable, make_view, same_place, write
 from functx.numpy import masked, promote
 from functx.numpy.ufuncs import write_error
 from functx.ops import indexing, movement
-from functx.trace import Tracer, current_trace, where
+from functx.trace import Tracer, current_trace, dataless, where
 from functx.util import invert_permutation
 
 
@@ -248,7 +248,7 @@ def _unknown_selection(error: ConcretizationError) -> ConcretizationError:
 def pick(h: Tracer, places: np.ndarray, axis: int) -> Tracer:
     """The elements at known places of an axis, in a fresh array."""
     trace = current_trace()
-    return getitem(h, (*(slice(None),) * axis, trace.tracer(trace.builder.const(places.astype(INT64)))))
+    return trace.tracer(getitem(h, (*(slice(None),) * axis, trace.tracer(trace.builder.const(places.astype(INT64))))).atom)
 
 
 # --- reading ------------------------------------------------------------------------------------------------------------------------------
@@ -264,18 +264,23 @@ def getitem(a: Any, key: Any) -> Any:
             return getitem(current_trace().tracer(h.atom), key)  # an array of its own
         raise IndexError("invalid index to scalar variable.") if h.kind is Kind.SCALAR else TypeError("'float' object is not subscriptable")
     if (mask := unknown_mask(key)) is not None:
+        h, lead = _masked_part(h, key, mask)
+        if lead:
+            raise _unknown_selection(ConcretizationError("", why="slices come before the mask"))
         return masked.select(h, mask)
     h, key = _single_bools(h, key)
     index = parse(h, key)
     _check_known(h, index)
     if index.is_view:
         out = basic_view(h, index)
-        owned = index.element or index.copies
-        return current_trace().tracer(out.atom, Kind.SCALAR if index.element else Kind.ARRAY) if owned else out
+        if index.element:
+            return current_trace().tracer(out.atom, Kind.SCALAR)
+        return current_trace().tracer(out.atom, Kind.ARRAY, promote.k_order([out], out.aval.shape, out.aval.dtype)) if index.copies else out
     base, axes, atoms = _advanced_target(h, index)
     b = current_trace().emit
-    gathered = b.gather(base.atom, *atoms, axes=axes)
-    return current_trace().tracer(b.transpose(gathered, perm=perm) if (perm := _placement(index, base, atoms)) else gathered)
+    gathered, perm = b.gather(base.atom, *atoms, axes=axes), _placement(index, base, atoms)
+    layout = _copied_layout(base, axes, gathered.aval.shape, perm)
+    return current_trace().tracer(b.transpose(gathered, perm=perm) if perm else gathered, Kind.ARRAY, layout)
 
 
 def basic_view(h: Tracer, index: Index) -> Tracer:
@@ -331,6 +336,25 @@ def _placement(index: Index, base: Tracer, atoms: Sequence[Atom]) -> tuple[int, 
     return (*range(n, n + before), *range(n), *range(n + before, rank))
 
 
+def _copied_layout(
+    base: Tracer, axes: Sequence[int], shape: shapes.Shape, perm: Sequence[int] | None
+) -> Callable[[], np.ndarray] | None:  # fmt: skip
+    """How NumPy lays the copy out (None: in C order): first the dimensions of the index arrays, then the others in the order of theirs."""
+    rest = [i for i in range(base.aval.ndim) if i not in axes]
+    n, dtype = len(shape) - len(rest), base.aval.dtype
+    if perm is None and (base.is_fresh_c_order or len(rest) < 2):
+        return None
+
+    def shadow() -> np.ndarray:
+        inner = promote.k_order_of([base], lambda: [[base.shadow.strides[i] for i in rest]], shape[n:], dtype)
+        strides = (inner() if inner else dataless(shape[n:], dtype)).strides
+        order = [*range(n), *sorted(range(n, len(shape)), key=lambda i: -strides[i - n])]
+        laid_out = dataless([shape[i] for i in order], dtype).transpose(invert_permutation(order))
+        return laid_out.transpose(perm) if perm else laid_out
+
+    return shadow
+
+
 def _check_known(h: Tracer, index: Index) -> None:
     """Constant index arrays are checked while tracing."""
     trace = current_trace()
@@ -361,6 +385,9 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
             f"NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has {np.ndim(value)} dimensions"
         )
     if (mask := unknown_mask(key)) is not None:
+        h, lead = _masked_part(h, key, mask)
+        if lead and (isinstance(value, masked.Masked) or np.size(value) != 1):
+            raise _one_value_each()
         _set_where(h, mask, value)
         return
     h, key = _single_bools(h, key)
@@ -368,6 +395,7 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
     _check_known(h, index)
     if index.element and np.ndim(value):
         if h.aval.dtype != BOOL or np.size(value) != 1:  # NumPy takes the truth of one element
+            np.empty(1, h.aval.dtype)[0] = np.ones(np.shape(value))  # raises NumPy's own error for complex numbers
             raise ValueError("setting an array element with a sequence.")
         value = np.reshape(value, ())
     if index.is_view:
@@ -389,17 +417,32 @@ def writeable(target: Any) -> Tracer:
 
 
 def unknown_mask(key: Any) -> Tracer | None:
-    """The boolean mask that a key is (alone, or before ``:`` and ``...``), if which elements it selects is not known while tracing."""
-    if isinstance(key, tuple) and key and all(k is Ellipsis or (isinstance(k, slice) and k == slice(None)) for k in key[1:]):
-        key = key[0]
-    if not isinstance(key, Tracer) or key.aval.dtype != BOOL or not key.aval.ndim:
+    """The boolean mask in a key (alone, or beside integers and slices), if which elements it selects is not known while tracing."""
+    entries = key if isinstance(key, tuple) else (key,)
+    masks = [k for k in entries if isinstance(k, Tracer) and k.aval.dtype == BOOL and k.aval.ndim]
+    basic = sum(k is None or k is Ellipsis or isinstance(k, (slice, int, np.integer)) and not isinstance(k, bool) for k in entries)
+    if len(masks) != 1 or basic != len(entries) - 1:
         return None
-    (mask,) = promote.handles([key])
+    (mask,) = promote.handles(masks)
     try:
         mask.value()
     except ConcretizationError:
         return mask
     return None
+
+
+def _masked_part(h: Tracer, key: Any, mask: Tracer) -> tuple[Tracer, int]:
+    """The view of which a mask selects elements by its first axes, and how many axes NumPy would put before the selected ones."""
+    if not isinstance(key, tuple):
+        return h, 0
+    place = next(i for i, k in enumerate(key) if isinstance(k, Tracer) and k.aval.ndim)
+    before, after, covered = key[:place], key[place + 1 :], mask.aval.ndim
+    dots = any(k is Ellipsis for k in key)
+    view = getitem(h, (*before, *(slice(None),) * covered, *after, *(() if dots else (...,))))
+    kept_before, kept_after = (sum(k is None or isinstance(k, slice) for k in part) for part in (before, after))
+    lead = view.aval.ndim - covered - kept_after if any(k is Ellipsis for k in before) else kept_before
+    order = (*range(lead, lead + covered), *range(lead), *range(lead + covered, view.aval.ndim))
+    return (view.transpose(order) if lead else view), lead
 
 
 def _set_where(h: Tracer, mask: Tracer, value: Any) -> None:
@@ -414,6 +457,8 @@ def _set_where(h: Tracer, mask: Tracer, value: Any) -> None:
         write(h, b.select(full, assigned(value.full, shape, h.aval.dtype), h.atom))
         return
     (v,) = promote.handles([value])
+    if v.aval.ndim == h.aval.ndim - covered + 1 and v.aval.shape[0] == 1:
+        v = getitem(v, 0)  # the same for all selected elements
     if v.aval.ndim > h.aval.ndim - covered and shapes.size(v.aval.shape) != 1:
         raise _one_value_each()
     single = b.reshape(v.atom, shape=()) if v.aval.ndim > h.aval.ndim - covered else v.atom
@@ -440,6 +485,8 @@ def _updates(value: Any, index: Index, base: Tracer, axes: Sequence[int], atoms:
 
 def assigned(value: Any, shape: shapes.Shape, dtype: np.dtype) -> Atom:
     """A value as it is stored into a place of the given shape and dtype."""
+    if value is None or isinstance(value, (str, complex)) or (isinstance(value, (list, tuple)) and not promote.contains_tracer(value)):
+        value = _as_stored(value, dtype)
     (v,) = promote.handles([value])
     b = current_trace().emit
     atom = promote.convert(b, v, dtype)
@@ -453,6 +500,13 @@ def assigned(value: Any, shape: shapes.Shape, dtype: np.dtype) -> Atom:
             f"could not broadcast input array from shape {shapes.show(own)} into shape {shapes.show(shape)}".replace(", ", ",")
         )
     return promote.broadcast(b, atom, shape)
+
+
+def _as_stored(value: Any, dtype: np.dtype) -> Any:
+    """Plain numbers as NumPy stores them: lists item by item, each checked for its own; text is read."""
+    array = np.array(value, dtype)  # raises NumPy's own errors
+    trace = current_trace()
+    return value if isinstance(value, np.generic) else trace.tracer(trace.builder.const(array), Kind.ARRAY)
 
 
 def scatter_at(target: Tracer, key: Any, value: Any, primitive: str) -> None:

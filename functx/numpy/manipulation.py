@@ -25,15 +25,16 @@ def _handle(a: Any) -> Tracer:
     return current_trace().tracer(h.atom) if h.kind is Kind.PYTHON else h
 
 
-def _reshape_view(h: Tracer, shape: shapes.Shape) -> Tracer:
+def as_reshaped(h: Tracer, shape: shapes.Shape) -> Tracer:
     """A reshape that only adds or drops axes of size 1: always a view."""
     return make_view(h, movement.reshape, {"shape": tuple(shape)}, lambda: h.shadow.reshape(shapes.hints(shape), copy=False))
 
 
-def _transposed(h: Tracer, perm: Sequence[int]) -> Tracer:
+def as_transposed(h: Tracer, perm: Sequence[int]) -> Tracer:
+    """A view with the axes permuted."""
     perm = tuple(perm)
     if not perm:
-        return h
+        return h[...] if h.kind is Kind.ARRAY else h
     return make_view(h, movement.transpose, {"perm": perm}, lambda: h.shadow.transpose(perm))
 
 
@@ -84,7 +85,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     if order == "F" or (order == "A" and _is_fortran(h)):
         return transpose(reshape(transpose(h), shape[::-1], copy=copy))
     if copy is not True and _can_view(h, shape):
-        return _reshape_view(h, shape)
+        return as_reshaped(h, shape)
     if copy is False:
         raise ValueError("Unable to avoid creating a copy while reshaping.")
     return current_trace().tracer(current_trace().emit.reshape(h.atom, shape=shape))
@@ -121,7 +122,7 @@ def ravel(a: Any, order: str = "C") -> Tracer:
     h = _handle(a)
     if order == "K" and not h.is_fresh_c_order:
         strides = h.shadow.strides
-        h, order = _transposed(h, sorted(range(h.aval.ndim), key=lambda i: -abs(strides[i]))), "C"
+        h, order = as_transposed(h, sorted(range(h.aval.ndim), key=lambda i: -abs(strides[i]))), "C"
     if order == "F" or (order == "A" and _is_fortran(h)):
         return ravel(transpose(h))
     fresh = h.kind is not Kind.ARRAY or h.is_fresh_c_order
@@ -146,7 +147,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Tracer:
         perm = [shapes.canonical_axis(x, rank) for x in axes]
         if len(set(perm)) != rank:
             raise ValueError("repeated axis in transpose")
-    return _transposed(h, perm)
+    return as_transposed(h, perm)
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> Tracer:
@@ -155,7 +156,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tracer:
     perm = list(range(h.aval.ndim))
     i, j = shapes.canonical_axis(axis1, h.aval.ndim), shapes.canonical_axis(axis2, h.aval.ndim)
     perm[i], perm[j] = perm[j], perm[i]
-    return _transposed(h, perm)
+    return as_transposed(h, perm)
 
 
 def moveaxis(a: Any, source: Any, destination: Any) -> Tracer:
@@ -169,7 +170,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tracer:
     perm = [i for i in range(rank) if i not in froms]
     for to, origin in sorted(zip(tos, froms, strict=True)):
         perm.insert(to, origin)
-    return _transposed(h, perm)
+    return as_transposed(h, perm)
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Tracer:
@@ -213,9 +214,9 @@ def squeeze(a: Any, axis: Any = None) -> Tracer:
     axes = tuple(i for i, d in enumerate(shape) if d == 1) if axis is None else shapes.canonical_axes(axis, len(shape))
     if any(shape[i] != 1 for i in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-    if axis is None and not axes:
+    if not axes:
         return h  # NumPy gives the array itself
-    return _reshape_view(h, shapes.delete(shape, axes))
+    return as_reshaped(h, shapes.delete(shape, axes))
 
 
 def expand_dims(a: Any, axis: Any) -> Tracer:
@@ -225,7 +226,7 @@ def expand_dims(a: Any, axis: Any) -> Tracer:
     rank = h.aval.ndim + len(new)
     places = shapes.canonical_axes(tuple(new), rank)
     rest = iter(h.aval.shape)
-    return _reshape_view(h, tuple(1 if i in places else next(rest) for i in range(rank)))
+    return as_reshaped(h, tuple(1 if i in places else next(rest) for i in range(rank)))
 
 
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
@@ -239,13 +240,6 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
         )
     dims = tuple(range(len(shape) - h.aval.ndim, len(shape)))
     return make_view(h, movement.broadcast, {"shape": shape, "dims": dims}, lambda: np.broadcast_to(h.shadow, shapes.hints(shape)))
-
-
-def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tracer, ...]:
-    """np.broadcast_arrays."""
-    operands = [h if h.kind is Kind.ARRAY else current_trace().tracer(h.atom) for h in promote.handles(args)]
-    shape = promote.broadcast_shapes(operands)
-    return tuple(h if h.aval.shape == shape else broadcast_to(h, shape) for h in operands)
 
 
 def atleast_1d(*arrays: Any) -> Any:

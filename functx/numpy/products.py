@@ -124,7 +124,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
             f"!= {y.aval.shape[last]} (dim {last})"
         )
     dtype = np.result_type(x.aval.dtype, y.aval.dtype)
-    if out is not None and out.dtype != dtype:
+    if out is not None and (out.dtype != dtype or not out.flags.c_contiguous):
         raise ValueError("output array is not acceptable (must have the right datatype, number of dimensions, and be a C-Array)")
     product = contract(x, y, ((x.aval.ndim - 1,), (last,)))
     return product if out is None else store(np.add, [dtype, dtype], dtype, product.atom, out, "no")

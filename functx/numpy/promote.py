@@ -33,8 +33,20 @@ def handles_in(trace: Trace, values: Sequence[Any]) -> list[Tracer]:
     return [as_handle(trace, v) for v in values]
 
 
+class ArrayLike:
+    """What stands for a traced array without being one (``x.flat``); ``as_array()`` gives the array."""
+
+    __slots__ = ()
+
+    def as_array(self) -> Tracer:
+        """The array."""
+        raise NotImplementedError
+
+
 def as_handle(trace: Trace, value: Any) -> Tracer:
     """The handle of one array-like in ``trace``."""
+    if isinstance(value, ArrayLike):
+        value = value.as_array()
     if isinstance(value, (list, tuple)):
         if contains_tracer(value):
             return stack_nested(trace, value)
@@ -155,8 +167,8 @@ def result_kind(shape: shapes.Shape) -> Kind:
 
 def k_order(operands: Sequence[Tracer], shape: shapes.Shape, dtype: np.dtype) -> Callable[[], np.ndarray] | None:
     """The layout that NumPy gives a fresh elementwise result, worked out when somebody asks. None: C order."""
-    full = [h for h in operands if h.aval.shape == shape]
-    return k_order_of(full, lambda: [h.shadow.strides for h in full], shape, dtype)
+    deep = [h for h in operands if sum(d != 1 for d in h.aval.shape) > 1]  # the others have no order
+    return k_order_of(deep, lambda: [np.broadcast_to(h.shadow, shapes.hints(shape)).strides for h in deep], shape, dtype)
 
 
 def k_order_of(

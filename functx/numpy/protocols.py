@@ -9,10 +9,12 @@ import functools
 import inspect
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from functx import dtypes
 from functx.demand import plain_value
@@ -25,6 +27,7 @@ from functx.numpy import (
     creation,
     cumulative,
     diagonals,
+    flat,
     indexing,
     joining,
     manipulation,
@@ -41,6 +44,7 @@ from functx.numpy import (
     sorting,
     ufunc_methods,
     ufuncs,
+    views,
 )
 from functx.numpy.at import At
 from functx.numpy.masked import Masked
@@ -54,12 +58,13 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
         nanfunctions: "nansum nanprod nanmean nanvar nanstd nanmax nanmin nanargmax nanargmin",
         cumulative: "cumsum cumprod nancumsum nancumprod cumulative_sum cumulative_prod diff ediff1d trapezoid",
         manipulation: "copy reshape ravel transpose swapaxes moveaxis rollaxis matrix_transpose squeeze expand_dims broadcast_to "
-        "broadcast_arrays atleast_1d atleast_2d atleast_3d flip fliplr flipud roll rot90 tile repeat resize",
+        "atleast_1d atleast_2d atleast_3d flip fliplr flipud roll rot90 tile repeat resize",
+        views: "broadcast_arrays shares_memory may_share_memory",
         joining: "concatenate stack vstack hstack dstack column_stack block append insert delete split array_split hsplit vsplit dsplit "
         "unstack meshgrid ix_ unravel_index ravel_multi_index",
         diagonals: "diagonal diag diagflat tril triu fill_diagonal diag_indices_from tril_indices_from triu_indices_from",
         padding: "pad",
-        selection: "where take take_along_axis put put_along_axis place putmask copyto choose select clip isclose round",
+        selection: "where take take_along_axis put put_along_axis place putmask copyto choose select clip isclose round nan_to_num",
         sorting: "sort argsort lexsort partition argpartition sort_complex searchsorted digitize isin",
         quantiles: "median quantile percentile histogram histogram_bin_edges",
         sets: "unique bincount",
@@ -74,6 +79,8 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 FUNCTIONS.update({getattr(np.linalg, f.__name__): f for f in norms.FUNCTIONS})
 FUNCTIONS[np.amax], FUNCTIONS[np.amin] = reductions.max, reductions.min
 FUNCTIONS[np.around] = selection.round
+FUNCTIONS[sliding_window_view] = views.sliding_window_view
+FUNCTIONS[np.astype] = lambda x, dtype, /, *, copy=True: _astype(x, dtype, copy=copy)
 FUNCTIONS[np.shape] = lambda a: promote.handles([a])[0].aval.shape
 FUNCTIONS[np.ndim] = lambda a: promote.handles([a])[0].aval.ndim
 FUNCTIONS[np.size] = lambda a, axis=None: _size(promote.handles([a])[0], axis)
@@ -150,8 +157,10 @@ def _astype(self: Tracer, dtype: Any, order: str = "K", casting: str = "unsafe",
     if not np.can_cast(h.aval.dtype, target, casting):
         np.empty(0, h.aval.dtype).astype(target, casting=casting)  # raises NumPy's own error
     trace = current_trace()
+    if not copy and h.kind is Kind.ARRAY and creation.is_such(h, target, order):
+        return self
     atom = h.atom if h.aval.dtype == target else trace.emit.convert(h.atom, dtype=target, checked=False)
-    return trace.tracer(atom, Kind.SCALAR if h.kind is not Kind.ARRAY else Kind.ARRAY, promote.k_order([h], h.aval.shape, target))
+    return trace.tracer(atom, Kind.SCALAR if h.kind is not Kind.ARRAY else Kind.ARRAY, manipulation.layout(order, h.aval.shape, target, h))
 
 
 def _item(self: Tracer, *index: Any) -> Any:
@@ -160,7 +169,16 @@ def _item(self: Tracer, *index: Any) -> Any:
 
 
 def _fill(self: Tracer, value: Any) -> None:
+    if np.ndim(value):
+        np.empty(1, self.aval.dtype).fill(np.ones(np.shape(value)))  # raises NumPy's own error
+        value = np.reshape(value, ())
     indexing.setitem(self, ..., value)
+
+
+def _array_namespace(self: Tracer, *, api_version: str | None = None) -> Any:
+    import functx.numpy  # it imports this module
+
+    return functx.numpy
 
 
 def _matrix_transposed(self: Tracer) -> Tracer:
@@ -194,9 +212,11 @@ METHODS: dict[str, Callable[..., Any]] = {
     "reshape": _reshape,
     "transpose": _transpose,
     "astype": _astype,
+    "view": views.view,
     "fill": _fill,
     "item": _item,
     "tolist": lambda self: np.asarray(plain_value(self, ".tolist()")).tolist(),
+    "__array_namespace__": _array_namespace,
 }
 
 ATTRIBUTES: dict[str, Callable[[Tracer], Any]] = {
@@ -210,9 +230,11 @@ ATTRIBUTES: dict[str, Callable[[Tracer], Any]] = {
     "mT": lambda self: _matrix_transposed(self),
     "real": complex_parts.real,
     "imag": complex_parts.imag,
+    "flat": flat.FlatIterator,
     "strides": lambda self: self.shadow.strides,
-    "flags": lambda self: self.shadow.flags,
+    "flags": lambda self: Flags(self.shadow.flags),
     "base": lambda self: self.parent.root if self.parent is not None else None,
+    "device": lambda self: "cpu",
     "at": At,
 }
 
@@ -225,8 +247,8 @@ NUMBER_MEMBERS: dict[str, Callable[[Tracer], Any]] = {
 
 # What to write instead of members that functx cannot have, or does not have yet; those not listed get WRITE_INSTEAD.
 _INSTEAD = {
-    "resize": "np.concatenate or slicing into a new array",
-    "setflags": "leave the flags as they are",
+    "resize": "x = np.resize(x, shape), or slicing into a new array",
+    "setflags": "leave the flags as they are, or set them outside the traced function",
     "tofile": "return the array and save it outside the traced function",
     "tobytes": "return the array and convert it outside the traced function",
     "dump": "return the array and save it outside the traced function",
@@ -234,8 +256,17 @@ _INSTEAD = {
     "data": "return the array and look at its memory outside the traced function",
     "ctypes": "return the array and look at its memory outside the traced function",
     "byteswap": "convert outside the traced function",
-    "view": "x.astype(dtype) to convert the values, x[:] for a view",
-    "flat": "x.ravel(), which is a view where the layout allows it",
+}
+# Members that can be written, and what to write instead of those that cannot.
+_ASSIGNED: dict[str, Callable[[Tracer, Any], None]] = {
+    "real": lambda self, value: indexing.setitem(complex_parts.real(self), ..., value),
+    "imag": lambda self, value: _assign_imag(self, value),
+    "flat": flat.assign,
+}
+_ASSIGN_INSTEAD = {
+    "shape": "x = x.reshape(shape)",
+    "dtype": "x = x.view(dtype)",
+    "strides": "transpose, slice or reshape: they are views",
 }
 REFUSED = {
     name: _INSTEAD.get(name, ufuncs.WRITE_INSTEAD)
@@ -258,12 +289,40 @@ def _member(name: str, get: Callable[[Tracer], Any]) -> property:
 
     def assign(self: Tracer, value: Any) -> None:
         check(self)
-        if name in ("real", "imag") and self.kind is Kind.ARRAY:
-            return indexing.setitem(get(self), ..., value)
+        if name in _ASSIGNED and self.kind is Kind.ARRAY:
+            return _ASSIGNED[name](self, value)
         what = f"assigning to ndarray.{name} cannot be traced"
-        raise UnsupportedError(what, where=where(), fix="make another array from it (x.reshape, x.astype)")
+        raise UnsupportedError(what, where=where(), fix=_ASSIGN_INSTEAD.get(name, "make another array from it"))
 
     return property(member, assign)
+
+
+def _assign_imag(self: Tracer, value: Any) -> None:
+    if not dtypes.is_complex(self.aval.dtype):
+        np.empty(0, self.aval.dtype).imag = 0  # raises NumPy's own error
+    indexing.setitem(complex_parts.imag(self), ..., value)
+
+
+class Flags:
+    """``x.flags``: what NumPy's own would say. They cannot be changed."""
+
+    def __init__(self, flags: Any):
+        object.__setattr__(self, "_flags", flags)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._flags, name)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._flags[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise UnsupportedError(f"setting flags.{name} cannot be traced", where=where(), fix=_INSTEAD["setflags"])
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        return repr(self._flags)
 
 
 def _plain_type(self: Tracer) -> type:
@@ -332,6 +391,9 @@ def _only_scalar(self: Tracer) -> None:
 
 
 def _array(self: Tracer, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    if sys._getframe(1).f_code is as_strided.__code__:
+        what, fix = "np.lib.stride_tricks.as_strided cannot be traced", "slice, reshape, transpose, or take a sliding_window_view"
+        raise UnsupportedError(what, where=where(), why="it reads memory that no array may own", fix=fix)
     return np.array(plain_value(self, "np.asarray(), or indexing or writing a plain ndarray,"), dtype=dtype)
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import BOOL, INT64, Kind, is_inexact
+from functx.dtypes import BOOL, INT64, Kind, is_complex, is_inexact
 from functx.mutation import check_writeable, write
 from functx.numpy import indexing, positions, promote, reductions, ufunc_methods
-from functx.numpy.manipulation import along, copy, into, ravel, reshape, resize
+from functx.numpy.manipulation import along, into, ravel, reshape, resize
+from functx.numpy.manipulation import copy as copied
 from functx.trace import Tracer, current_trace
 
 
@@ -69,7 +70,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     h, axis = along(promote.handles([a])[0], axis)
     indices = in_range(indices, h.aval.shape[axis], mode)
     taken = h[(*(slice(None),) * axis, indices)]
-    return into(out, taken if taken.parent is None else copy(taken, "C"), "unsafe")  # np.take never gives a view
+    return into(out, current_trace().tracer(taken.atom, taken.kind), "unsafe")  # never a view, always in C order
 
 
 def _along_axis(h: Tracer, indices: Tracer, axis: int) -> tuple[Any, ...]:
@@ -179,14 +180,26 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """np.put: writes (repeated) values in places of the flattened array."""
     (h,) = promote.handles([indexing.writeable(a)])
-    check_writeable(h)
     places = ravel(in_range(ind, shapes.size(h.aval.shape), mode))
-    n = places.aval.shape[0]
-    if n == 0 or not shapes.size(promote.handles([v])[0].aval.shape):
-        return
+    if places.aval.shape[0] == 0:
+        check_writeable(h)
+    else:
+        set_flat(h, places, v)
+
+
+def set_flat(a: Any, key: Any, values: Any) -> None:
+    """Write (repeated) values into the array's elements in C order: ``a.flat[key] = values``."""
+    (h,) = promote.handles([indexing.writeable(a)])
+    check_writeable(h)
     flat = reshape(h, -1)
-    indexing.setitem(flat, places, resize(v, n))
-    if flat.parent is None:  # a copy, as the layout allows no view
+    if np.ndim(values):
+        values = promote.handles([values])[0]
+        if shapes.size(values.aval.shape) == 0:
+            return
+        places = promote.handles([promote.positions(flat.aval.shape[0])])[0]
+        values = reshape(values, ()) if shapes.size(values.aval.shape) == 1 else resize(values, places[key].aval.shape)
+    indexing.setitem(flat, key, values)
+    if flat.parent is None and flat is not h:  # a copy, as the layout allows no view
         write(h, reshape(flat, h.aval.shape).atom)
 
 
@@ -194,9 +207,26 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     """np.put_along_axis."""
     h, index = promote.handles([indexing.writeable(arr), indices])
     if axis is None:
+        if not (h.is_fresh_c_order or h.shadow.flags.c_contiguous):
+            raise ValueError("assignment destination is read-only")  # NumPy writes into np.array(arr.flat), which is a view only of such
         put(h, index, values)
         return
     indexing.setitem(h, _along_axis(h, index, shapes.canonical_axis(axis, h.aval.ndim)), values)
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """np.nan_to_num: what is no finite number replaced, in the array itself with copy=False."""
+    (h,) = promote.handles([x])
+    if h.kind is not Kind.ARRAY and copy is False:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    h = copied(h) if copy or h.kind is not Kind.ARRAY else h
+    if h.aval.dtype.kind in "fc":  # to NumPy bfloat16 is no float
+        for part in (h.real, h.imag) if is_complex(h.aval.dtype) else (h,):
+            info = np.finfo(part.aval.dtype)
+            replaced = (np.isnan(part), nan), (part == np.inf, posinf), (part == -np.inf, neginf)
+            for (place, value), default in zip(replaced, (nan, info.max, info.min), strict=True):
+                copyto(part, default if value is None else value, where=place)
+    return h if h.aval.ndim else h[()]
 
 
 # --- bounds, rounding, closeness ----------------------------------------------------------------------------------------------------------

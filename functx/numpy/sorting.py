@@ -58,7 +58,7 @@ def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, 
 def sort_in_place(self: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
     """ndarray.sort: writes the sorted values into the array."""
     (h,) = promote.handles([self])
-    write(h, sort(h, axis, kind, order, stable=stable).atom)
+    write(h, sort(h, operator.index(axis), kind, order, stable=stable).atom)
 
 
 def lexsort(keys: Any, axis: int = -1) -> Tracer:

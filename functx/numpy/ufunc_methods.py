@@ -76,11 +76,15 @@ def _finished(result: Tracer, out: Any, where: Any, casting: str, order: str, in
 # --- methods ------------------------------------------------------------------------------------------------------------------------------
 
 
-def outer(ufunc: np.ufunc, inputs: Sequence[Any], **kwargs: Any) -> Any:
+def outer(
+    ufunc: np.ufunc, inputs: Sequence[Any], *, out: Any = None, where: Any = True, casting: str = "same_kind", order: str = "K",
+    dtype: Any = None,
+) -> Any:  # fmt: skip
     """``ufunc.outer``: of every element of the one with every element of the other."""
     ufunc.outer(*(np.ones(1, h.aval.dtype) for h in promote.handles(inputs)))  # raises NumPy's own errors
     a, c = reductions.arrays(inputs)
-    return call(ufunc, (a[(..., *(None,) * c.aval.ndim)] if a.aval.ndim and c.aval.ndim else a, c), **kwargs)
+    keywords = {"out": out, "where": where, "casting": casting, "order": order, "dtype": dtype}
+    return call(ufunc, (a[(..., *(None,) * c.aval.ndim)] if a.aval.ndim and c.aval.ndim else a, c), **keywords)
 
 
 def reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:

@@ -67,6 +67,8 @@ def _power(b: Emitter, x: Atom, y: Atom, *, operands: Sequence[Tracer]) -> Atom:
             return b.sqrt(x)
         if exponent.value == -1:
             return b.div(_one(b, x), x)
+    if isinstance(exponent, Literal) and x.aval.dtype.kind in "iu" and exponent.value < 0:
+        np.power(1, -1)  # raises NumPy's own error
     return b.pow(x, y)
 
 
@@ -233,6 +235,8 @@ def apply(ufunc: np.ufunc, inputs: Sequence[Any], *, out: Any = None, dtype: Any
     operands = promote.handles(inputs)
     target = out[0] if isinstance(out, tuple) else out
     *loop, result = _resolve(ufunc, operands, dtype, casting)
+    if isinstance(target, Tracer):
+        _check_cast(ufunc, loop, result, target, casting)
     shape = promote.broadcast_shapes(operands)
     b = current_trace().emit
     comparison = ufunc.__name__ in _COMPARISONS
@@ -318,8 +322,7 @@ def store(ufunc: np.ufunc, loop: Sequence[np.dtype], result: np.dtype, atom: Ato
     trace = current_trace()
     handle = trace.lift(target)
     mutation.check_writeable(handle)
-    if not np.can_cast(result, handle.aval.dtype, casting):
-        ufunc(*(np.empty(0, d) for d in loop), out=np.empty(0, handle.aval.dtype), casting=casting)  # raises NumPy's own error
+    _check_cast(ufunc, loop, result, handle, casting)
     shape = handle.aval.shape
     if promote.shapes.broadcast(atom.aval.shape, shape) != shape:
         raise ValueError(f"non-broadcastable output operand with shape {shape} doesn't match the broadcast shape {atom.aval.shape}")
@@ -327,6 +330,11 @@ def store(ufunc: np.ufunc, loop: Sequence[np.dtype], result: np.dtype, atom: Ato
     value = atom if atom.aval.dtype == handle.aval.dtype else b.convert(atom, dtype=handle.aval.dtype, checked=False)
     mutation.write(handle, promote.broadcast(b, value, shape))
     return target
+
+
+def _check_cast(ufunc: np.ufunc, loop: Sequence[np.dtype], result: np.dtype, target: Tracer, casting: str) -> None:
+    if not np.can_cast(result, target.aval.dtype, casting):
+        ufunc(*(np.empty(0, d) for d in loop), out=np.empty(0, target.aval.dtype), casting=casting)  # raises NumPy's own error
 
 
 def _store_plain(atom: Atom, target: np.ndarray, casting: str) -> np.ndarray:

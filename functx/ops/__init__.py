@@ -3,6 +3,7 @@
 from functx.ops import (
     callback,
     collectives,
+    cond,
     contraction,
     cumulative,
     elementwise,
@@ -11,14 +12,17 @@ from functx.ops import (
     movement,
     parts,
     reduction,
+    scan,
     sorting,
     special,
     transcendental,
+    while_loop,
 )
 
 __all__ = [
     "callback",
     "collectives",
+    "cond",
     "contraction",
     "cumulative",
     "elementwise",
@@ -27,7 +31,9 @@ __all__ = [
     "movement",
     "parts",
     "reduction",
+    "scan",
     "sorting",
     "special",
     "transcendental",
+    "while_loop",
 ]

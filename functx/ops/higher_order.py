@@ -1,4 +1,4 @@
-"""Primitives with sub-graphs: call, checkpoint, custom_jvp, custom_vjp.
+"""Primitives with sub-graphs: call, checkpoint, custom_jvp, custom_vjp. And two marks inside the graphs of checkpoints: name, keep.
 
 Their rules receive the running interpreter as ``b.interpreter`` and apply its ``jvp``, ``vjp``, ``vmap`` and ``transpose`` to the
 sub-graphs.
@@ -13,7 +13,8 @@ from typing import Any
 
 from functx.errors import CustomRuleError
 from functx.interpret import eval_graph
-from functx.ir import AbstractArray, Atom, Graph
+from functx.ir import AbstractArray, Atom, Graph, Output, OutRole, Var
+from functx.ops.families import elementwise
 from functx.primitive import Emitter, Primitive
 from functx.util import split_list
 
@@ -90,22 +91,52 @@ def _call_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph:
 call = _higher_order("call", joint_jvp=_apply_jvp("call"), vjp=_call_vjp, batch=_apply_batch("call"))
 
 
+def _mark(name: str, **facts: Any) -> Primitive:
+    """An identity that says something about its operand."""
+    return elementwise(name, lambda x, **_: x, (1,), linear=(0,), family="mark", result=lambda dtype, **_: dtype, flops=_no_flops, **facts)
+
+
+def _no_flops(*avals: AbstractArray, **params: Any) -> int:
+    return 0
+
+
+# name(x; name): x, by a name that policies of checkpoints know.
+named = _mark("name", views=True)
+
+# keep(x; of): x, which the backward side of the enclosing checkpoint is given where it needs it: a policy has allowed it. What x is ("sin",
+# "name 'h'") is for the reader.
+keep = _mark("keep", recompute="never")
+
+
+def handing_over(graph: Graph, values: Sequence[Var]) -> Graph:
+    """The graph with these values of it among its outputs."""
+    present = set(graph.out_atoms)
+    return graph.replace(outputs=(*graph.outputs, *(Output(v, OutRole.RESIDUAL) for v in values if v not in present)))
+
+
 def _checkpoint_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph) -> Any:
-    """Keep the inputs only; the backward pass runs the body again, under a recomputation id that keeps CSE from undoing it."""
-    outs = b.checkpoint(*ins, graph=graph)
+    """Hand inputs, and what is to be kept, to the backward pass. It computes the rest again, under an id that keeps CSE from undoing it.
+
+    Of the values to be kept it takes those that it reads; the others are results without use.
+    """
+    kept = [eqn.outputs[0] for eqn in graph.eqns if eqn.primitive is keep]
+    handing = handing_over(graph, kept)
+    results = b.checkpoint(*ins, graph=handing)
+    outs, result_of = results[: len(graph.outputs)], dict(zip(handing.out_atoms, results, strict=True))
+    values = [result_of[v] for v in kept]
 
     def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
         mask, given = _nonzero(cts)
-        gradient, in_mask = b.interpreter.vjp(graph, active, mask)
+        gradient, in_mask, read = b.interpreter.vjp(graph, active, mask, kept)
         outer, b.remat = b.remat, next(_remat_ids)
-        in_cts = b.checkpoint(*ins, *given, graph=gradient)
+        in_cts = b.checkpoint(*ins, *itertools.compress(values, read), *given, graph=gradient)
         b.remat = outer
         return _spread(in_mask, in_cts)
 
     return outs, pull
 
 
-# checkpoint(*ins; graph): save the inputs, recompute the rest. The equation of a recomputation has a remat id.
+# checkpoint(*ins; graph): save the inputs and what is marked by `keep`, recompute the rest. The equation of a recomputation has a remat id.
 checkpoint = _higher_order(
     "checkpoint", joint_jvp=_apply_jvp("checkpoint"), vjp=_checkpoint_vjp, batch=_apply_batch("checkpoint"), recompute="never"
 )

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from functx import shapes
+from functx.dtypes import INT64
 from functx.ir import AbstractArray, Atom
 from functx.ops.families import batch_all, batch_one, linear
 from functx.primitive import Emitter, Primitive
@@ -119,6 +121,58 @@ slice_set = linear(
     batch_all(lambda b, x, update, *, size, starts, steps: b.slice_set(x, update, starts=(0, *starts), steps=(1, *steps))),
     operands=(0, 1),
 )
+
+# --- lattice: elements whose place is linear in the index: a diagonal, windows, a broadcast -----------------------------------------------
+
+
+def lattice_indices(b: Emitter, *, starts: Any, sizes: Any, steps: Any) -> list[Atom]:
+    """The places that a lattice reads, as indices for gather and scatter: in axis k ``starts[k] + sum(steps[j][k] * i[j])``."""
+    ramps = [b.iota(shape=tuple(sizes), dtype=INT64, axis=j) for j in range(len(sizes))]
+    indices = []
+    for k, start in enumerate(starts):
+        index = b.full(tuple(sizes), start, INT64)
+        for row, ramp in zip_strict(steps, ramps):
+            if row[k]:
+                index = b.add(index, ramp if row[k] == 1 else b.mul(ramp, b.full_like(ramp, row[k])))
+        indices.append(index)
+    return indices
+
+
+def _lattice(x: Any, *, axes: Any, starts: Any, sizes: Any, steps: Any, access: str) -> Any:
+    moved = np.moveaxis(np.asarray(x), axes, range(len(axes)))
+    corner = moved[tuple(slice(start, None) for start in starts)] if 0 not in sizes else moved
+    rest = slice(len(axes), None)
+    strides = [sum(step * stride for step, stride in zip(row, moved.strides, strict=False)) for row in steps]
+    view = as_strided(corner, (*sizes, *moved.shape[rest]), (*strides, *moved.strides[rest]), writeable=access != "read")
+    if access == "warn" and view.flags.writeable:
+        view.flags._warn_on_write = True  # as np.broadcast_arrays does
+    return view
+
+
+def _lattice_type(x: AbstractArray, *, axes: Any, starts: Any, sizes: Any, steps: Any, access: str) -> AbstractArray:
+    shapes.check(0 < len(axes) == len(starts) and len(sizes) == len(steps), f"lattice: axes {axes} and starts {starts} do not fit")
+    shapes.check(access in ("write", "read", "warn"), f"lattice: access {access!r}")
+    for k, axis in enumerate(axes):
+        moves = [row[k] * (n - 1) for row, n in zip_strict(steps, sizes)]
+        d = x.shape[axis]
+        if isinstance(d, int) and isinstance(starts[k], int) and shapes.is_static(sizes) and 0 not in sizes:
+            lowest, highest = (starts[k] + sum(pick(0, m) for m in moves) for pick in (min, max))
+            shapes.check(lowest >= 0 and highest < d, f"lattice: places {lowest} to {highest} lie outside an axis of size {d}")
+    return AbstractArray((*sizes, *shapes.delete(x.shape, axes)), x.dtype)
+
+
+def _lattice_transpose(b: Emitter, ct: Atom, x: Atom, *, axes: Any, access: str, **places: Any) -> Atom:
+    return b.scatter_add(b.zeros_like(x), ct, *lattice_indices(b, **places), axes=axes)
+
+
+def _lattice_batch(b: Emitter, x: Atom, size: Any, *, axes: Any, sizes: Any, **params: Any) -> Atom:
+    out, lanes = b.lattice(x, axes=_shift(axes), sizes=sizes, **params), len(sizes)
+    return b.transpose(out, perm=(lanes, *(i for i in range(out.aval.ndim) if i != lanes)))
+
+
+# As of gather, the dimensions of the lattice come first. ``access`` is that of the view: "write", "read", or "warn" where elements repeat
+# and NumPy warns of a write.
+lattice = linear("lattice", _lattice, _lattice_type, {0: _lattice_transpose}, batch_one(_lattice_batch), views=True)
 
 # --- pad: the 0-d operand `value` in low places before and high places after, on every axis -----------------------------------------------
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from functx import shapes
-from functx.ir import Atom
-from functx.ops.families import elementwise, same_dtype
+from functx.ir import AbstractArray, Atom
+from functx.ops.families import batch_one, elementwise, linear, same_dtype
 from functx.primitive import Emitter
 
 _PART = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
@@ -49,4 +51,40 @@ complex = elementwise(
     result=whole_dtype,
     linear=(0, 1),
     transpose={0: lambda b, ct, re, im: b.real(ct), 1: lambda b, ct, re, im: b.imag(ct)},
+)
+
+# --- a complex number as the pair of its parts in memory, along a last axis of size 2 -----------------------------------------------------
+
+
+def _pairs(z: Any) -> Any:
+    z = np.asarray(z)
+    return z[..., None].view(part_dtype(z.dtype))
+
+
+def _from_pairs_type(x: AbstractArray) -> AbstractArray:
+    shapes.check(x.ndim > 0 and x.shape[-1] == 2, f"from_pairs: the last axis of {x} must hold pairs")
+    return AbstractArray(x.shape[:-1], whole_dtype(x.dtype))
+
+
+def _from_pairs(x: Any) -> Any:
+    adjacent = x.strides[-1] == x.itemsize
+    return (x if adjacent else np.ascontiguousarray(x)).view(whole_dtype(x.dtype))[..., 0]
+
+
+pairs = linear(
+    "pairs",
+    _pairs,
+    lambda z: AbstractArray((*z.shape, 2), part_dtype(z.dtype)),
+    {0: lambda b, ct, z: b.from_pairs(ct)},
+    batch_one(lambda b, z, size: b.pairs(z)),
+    views=True,
+)
+
+from_pairs = linear(
+    "from_pairs",
+    _from_pairs,
+    _from_pairs_type,
+    {0: lambda b, ct, x: b.pairs(ct)},
+    batch_one(lambda b, x, size: b.from_pairs(x)),
+    views=True,
 )

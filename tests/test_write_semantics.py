@@ -1,0 +1,533 @@
+"""Writes as in NumPy, statement by statement: over all layouts of the argument, in results, changes, shared memory and error classes; with
+derivatives and under vmap; and augmented operators for all dtypes.
+"""
+
+import operator
+
+import numpy as np
+import oracles
+import pytest
+from programs import LAYOUTS, derivative, laid_out
+from sample import DTYPES
+
+import functx as fx
+import functx.numpy as fnp
+from functx.trace import Tracer
+
+# Programs on x and y, of shape (3, 4), by line. ``np`` is NumPy or functx.numpy, ``N`` NumPy itself.
+INDEXED = """\
+x[...] = y
+x[()] = 3
+x[1:] = y[:-1]
+x[1:] += x[:-1]
+x[:, ::-1] = x
+x[::-1] += x
+x[[0, 1]] = x[[1, 0]]
+x[[0, 0, 2]] = y
+x[[0, 0, 2], 1] = y[:,0]
+x[[0, 0]] += 1
+x[x > 4] = 0
+x[x > 4] += 1
+x[x > 4] = x[x > 4] * 2
+x[~(x>4)] = -1
+x[x[:,0] > 3, 0] = 5
+x[x[:,0] > 3] = y[0]
+x[N.array([True, False, True])] = y[:2]
+x[N.array([True, False, True]), 1:3] = 7
+x[[True, False, True]] *= 2
+x[0], x[1] = x[1].copy(), x[0].copy()
+x[0], x[1] = x[1], x[0]
+x[:, :3] @= N.ones((3, 3))
+x.T[...] += y.T
+x.T[0] = 9
+for row in x: row += 1
+for row in x: row[0] = row.sum()
+for i, row in enumerate(x): row[...] = y[i] * 2
+for row in x.T: row *= row[0]
+x[5] = 1
+x[0, 5] = 1
+x[:, :3] = y
+x[0] = [1, 2, 3]
+x['a'] = 1
+x[1.0] = 1
+x[0] = 1j
+x[0] = 'a'
+x[0, 0] = [1, 2]
+x[0, 0] = [1]
+x[0, 0] = y[:1, 0]
+x[0, 0] = y[0, :2]
+x[0] = None
+x[None] = y
+x[..., None] = y[..., None]
+x[0, ...] = y[0]
+x[N.ix_([0, 2], [1, 3])] = 5
+x[N.ix_([0, 2], [1, 3])] += y[:2, :2]
+x[:, [0, 0, 1]] = y[:, :3]
+x[1][2] = 5
+x[1:][:, 1:][0] = y[0, 1:]
+x[1:, 1:] *= x[:-1, :-1]
+for p in np.array_split(x, 2, axis=1): p *= 2
+v = x.view('i8'); x[0] = 1.5; return v
+x[:] = [[1, 2, 3, 4]]*3
+x[:2] = [y[0], y[1]]
+x[N.newaxis, 1] = 2
+x[-1, -1] = y[-1, -1]
+x[1:1] = 5
+x[1:1] = N.ones((0, 4))
+x[1:1] = N.ones((2, 4))
+x[::2, ::2] = x[::-2, ::-2]
+x[[-1]] = 7
+x[[2, 1, 0]] = x
+x[[]] = 3
+x[[], 0] = []
+x[N.zeros((0,), int)] = 5
+x[N.array(1)] = 5
+x[N.int64(1), N.array([0, 2])] = 5
+x[1, :][[0, 0]] = 5
+x[(0, 1), (1, 2)] = 3
+x[True] = 5
+x[False] = 5
+x[True, 0] = 5
+x[x[:,0] > 3, 1:3] = [7, 8]
+x[x[:,0] > 3, ..., 1] = 5
+x[x[:,0] > 3] = y[:1]
+x[0, x[0] > 1] = 9
+x[-1, x[0] > 1] *= 3
+x[:, x[0] > 1] = 9
+x[..., x[0] > 1] = 9
+x[::2, x[0] > 1] = 9
+x[x[:,0] > 3, 0] += 1
+x[x[:,0] > 3, 1:] *= x[x[:,0] > 3, 1:]
+x[None, x > 3] = 2
+x[x > 3, None] = 2
+x[x > 3] = y
+x[x > 100] = 3
+x[x != x] = 0
+return x[x[:,0] > 3, 0].sum(), x[0, x[0] > 1].max()
+x.T[x.T > 3] += 1
+x[0] = '2.5'
+y[[1, 1, 0]] = x; x[[0, 0]] = y[[1, 1]]
+"""
+
+AUGMENTED = """\
+x += y; return x
+x -= 1; x *= y; x /= 2
+x **= 2
+x //= 0.7
+x %= 1.5
+x **= y
+x @= N.eye(4)
+x <<= 1
+x &= 1
+x += 1j
+x += N.float32(1)
+x *= True
+x += [1, 2, 3, 4]
+x += [[1, 2, 3]]
+x **= -1
+"""
+
+FLAT = """\
+x.flat[:] = y.flat
+x.flat[...] = 5
+x.flat[3] = 7
+x.flat[3:7] = [1, 2]
+x.flat[[0, 5, 5]] = [1, 2, 3]
+x.flat[-1] += 2
+x.flat = y
+x.flat = 3
+x.flat = [1, 2, 3]
+x.flat[x.flat[:] > 4] = 0
+x.flat[N.arange(12) > 4] = 1
+x.flat[12] = 1
+x.flat[0:2] = []
+x.flat[0] = [1, 2]
+return [v*2 for v in x.flat], len(x.flat)
+return x.flat[3], x.flat[2:7:2], x.flat[[1, 2]], x.flat[...], x.flat.copy(), x.flat[()]
+return x.flat[-1], x.flat[N.arange(12) % 3 == 0]
+return x.flat == 4
+return x.flat.index, x.flat.base is x, x.flat.coords
+it = x.flat; a = next(it); b = next(it); return a, b, it.index
+x.T.flat[2:4] = 9
+x.T.flat[[1, 1]] = [3, 4]
+"""
+
+METHODS = """\
+x.fill(2)
+x.fill(y[0, 0])
+x[1:].fill(y[0])
+x.sort()
+x.sort(axis=0)
+x[::-1].sort(axis=0, kind='stable')
+x.T.sort()
+x.sort(axis=None)
+x.sort(axis=7)
+x.partition(2)
+x.partition(1, axis=0)
+x.put([0, 5], [7, 8])
+np.put(x, [0, 5, -1], [7, 8])
+np.put(x, [0, 50], [7, 8], mode='wrap')
+np.put(x, [0, 50, -3], [7, 8, 9], mode='clip')
+np.put(x, [0, 50], [7, 8])
+np.put(x.T, [1, 2], [7, 8])
+np.put(x[1:, ::2], [1, 2, 2], [7, 8, 9])
+np.put(x, [], [])
+np.put(x, 2, 5)
+np.place(x, x > 3, [1, 2, 3])
+np.place(x, x > 3, [])
+np.place(x.T, x.T > 3, y)
+np.putmask(x, x > 3, [1, 2, 3])
+np.putmask(x, x > 3, y)
+np.putmask(x[::2], x[::2] > 3, y[:2])
+np.putmask(x, x[0] > 3, y)
+np.fill_diagonal(x, 5)
+np.fill_diagonal(x, [1, 2])
+np.fill_diagonal(x.T, 5, wrap=True)
+np.fill_diagonal(x.T, 5)
+np.fill_diagonal(x[0], 5)
+np.fill_diagonal(x, y)
+np.copyto(x, y)
+np.copyto(x, y, where=y > 3)
+np.copyto(x, y[0])
+np.copyto(x, y[:, :3])
+np.copyto(x[1:], x[:-1])
+np.copyto(x, 1j)
+np.copyto(x, 1j, casting='unsafe')
+np.put_along_axis(x, N.array([[1], [0], [2]]), 9., axis=1)
+np.put_along_axis(x, N.array([1, 0, 2]), 9., axis=None)
+np.put_along_axis(x, N.array([[1, 1, 0, 2]]), y[:1], axis=0)
+x[0, 0] = np.nan; np.nan_to_num(x, copy=False)
+np.nan_to_num(x.T, copy=False, nan=3)
+return np.nan_to_num(x, copy=True, nan=1)
+"""
+
+OUT = """\
+np.add(x, y, out=x)
+np.add(x[1:], x[:-1], out=x[:-1])
+np.add(x[1:], x[:-1], out=x[1:])
+np.add(x.T, 1, out=x.T)
+np.add(x, y, out=x, where=y > 3)
+np.add(x, y, x)
+return np.add(x, y, out=(x,)) is x
+np.add(x[0], 1, out=x)
+np.add(x, 1, out=x[0])
+np.add(x, 1, out=x[:, :3])
+np.multiply(x[0], y, out=x[::-1], where=[True, False, True, False])
+np.add(x, 1j, out=x)
+np.add(x, 1j, out=x, casting='unsafe')
+np.add(x, y, out=x, dtype='f4')
+np.add(x, y, out=x, dtype='f4', casting='no')
+np.add(x, y, out=x, casting='equiv')
+z = np.zeros_like(x, dtype='i8'); np.add(x, 1, out=z, casting='unsafe'); return z
+z = np.zeros_like(x, dtype='f4'); np.add(x, 1, out=z); return z
+np.modf(x, out=(x, y))
+np.modf(x, x, y)
+np.divmod(x, 0.7, out=(y, x))
+np.divmod(x, 0.7, out=(None, x))
+np.divmod(x[1:], 0.7, out=(x[:-1], y[:-1]), where=y[1:]>2)
+np.frexp(x, out=(x, None))
+np.sum(x, axis=0, out=x[0])
+np.sum(x, axis=1, out=y[:,0])
+np.sum(x, axis=0, out=x[0], keepdims=False, initial=3.0, where=x>2)
+x.sum(0, out=y[1])
+np.mean(x, axis=0, out=x[1])
+x.mean(axis=0, out=y[0])
+np.std(x, axis=0, out=x[1])
+np.var(x, axis=0, out=x[1])
+np.prod(x, axis=0, out=x[1])
+np.max(x, axis=0, out=x[1])
+x.min(axis=1, out=y[:,1])
+np.any(x, axis=0, out=x[1])
+np.cumsum(x, axis=0, out=x)
+np.cumsum(x, axis=1, out=y)
+x.cumprod(axis=0, out=y)
+np.cumsum(x, out=y.reshape(-1))
+np.add.accumulate(x, axis=0, out=x)
+np.add.reduce(x, axis=0, out=x[0])
+np.add.reduceat(x, [0, 2], axis=0, out=y[:2])
+np.multiply.outer(x[0], y[:3, 0], out=y[:, :3].T)
+np.multiply.outer(x[0], y[:3, 0], out=x.T)
+np.matmul(x, y.T, out=x[:, :3])
+np.matmul(x[:, :3], x[:, 1:], out=x[:, :3])
+np.dot(x, y.T, out=x[:, :3])
+np.dot(x, y.T, out=np.zeros_like(x[:, :3]))
+np.einsum('ij, kj->ik', x, y, out=x[:, :3])
+np.einsum('ij->ji', x, out=y.T)
+np.clip(x, 2, 5, out=x)
+x.clip(2, 5, out=y)
+x.clip(min=2, out=x[:, :])
+np.take(x, [1, 0], axis=0, out=y[:2])
+np.take(x, [1, 0, 2], axis=0, out=x)
+np.take(x, [1, 0], axis=0, out=x[1:])
+np.take(x, [1, 5], axis=0, out=y[:2], mode='clip')
+x.take([0, 1], out=y[0, :2])
+np.choose([0, 1, 0, 1], [x[0], x[1]], out=x[0])
+np.concatenate([x[:1], y[:2]], out=x)
+np.concatenate([x, y], axis=0, out=np.zeros((6, 4)))
+np.stack([x[0], y[0]], out=x[:2])
+np.round(x * 1.3, 1, out=x)
+x.round(out=y)
+np.compress([True, False, True], x, axis=0, out=x[:2])
+np.sqrt(x, out=x)
+np.negative(x, out=x[::-1])
+np.positive(x, out=y)
+np.isnan(x, out=x)
+np.exp(x, out=y, where=x > 4)
+np.floor_divide(x, 2, out=x); x //= 2; x %= 2
+z = x[0, 0, ...]; z[...] = 5; z.fill(7); np.add(z, 1, out=z); return z
+"""
+
+AT = """\
+np.add.at(x, [0, 0, 2], 1)
+np.add.at(x, ([0, 0, 2], [1, 1, 1]), y[:,0])
+np.subtract.at(x, (slice(None), [0, 0]), y[:, :2])
+np.multiply.at(x.T, [0, 0], 2)
+np.maximum.at(x, [0, 1], y[:2])
+np.divide.at(x, [0, 0], 2)
+np.negative.at(x, [0, 0, 1])
+np.power.at(x, [0, 0], 2)
+np.add.at(x, x > 3, 1)
+np.add.at(x, [5], 1)
+np.add.at(x, [0], 1j)
+np.add.at(x, (x[:,0] > 3, 0), 1)
+"""
+
+VIEWS = """\
+x.reshape(-1)[5] = 77
+x.ravel()[::2] = 0
+x.ravel('K')[0] = 5
+return divmod(x, 2)
+x.real = y
+x.real[0] += 1
+x.imag = 0
+x.real += y
+v = x[1:]; v += 1; v = v + 1; v += 1; return v
+v = x[0, 0]; v += 1; return v
+v = x[0, 0, ...]; v += 1; return v
+v = x.diagonal(); v[0] = 1
+v = np.diag(x); v += 1
+np.einsum('ii->i', x[:3, :3])[...] = 5
+np.einsum('ij->ji', x)[0] = 5
+d = np.einsum('ii->i', x[:,:3]); d += d[::-1]; return d
+b = np.broadcast_to(x[0], (2, 4)); b[0] = 1
+np.split(x, 3)[1][...] = 4
+np.hsplit(x, 2)[0] += 1
+np.flip(x)[0] = 1
+np.rot90(x)[0] = y[:, 0]
+np.moveaxis(x, 0, 1)[0] = 1
+np.squeeze(x[:1])[1] = 1
+np.expand_dims(x, 1)[:, 0, 2] = 1
+np.swapaxes(x, 0, 1)[1:] += 1
+del x[0]
+x.view('i8')[0] = 5
+x.view('i8')[0] += 1
+x.view('i8')[...] = y.view('i8')
+x.view()[0] = 3
+x.view('c16')
+return x.view('u8') >> 3
+v = x[1:].view('i8').view('f8'); v *= 2; return v
+np.ascontiguousarray(x.T)
+x = x.copy(); z = x.view('c16'); z *= 1j; return x, z
+z = np.zeros(()); z[...] = x.sum(); z += 1; z[()] = z * 2; return z
+z = np.zeros(()); z[...] = x; return z
+z = x[0, 0, ...]; z[()] += 2; return z, z[()]
+x.transpose(1, 0)[[0, 1], [0, 1]] = 5
+x.swapaxes(0, 1)[x.T > 3] = 0
+"""
+
+DTYPES_KEPT = """\
+np.copyto(x, y.astype('f4'), casting='no')
+np.copyto(x, y.astype('f4'), casting='safe', where=[True, False, True, False])
+np.add(x, 1, out=x.astype('i8'))
+x = x.astype(int); x += 1; x *= 2; x //= 3; x %= 3; x <<= 2; x |= 1; x ^= 3; x >>= 1; x **= 2; x -= True; return x
+x = x.astype(int); x /= 2
+x = x.astype(int); x += 1.5
+x = x.astype('u1'); x += 300
+x = x.astype('u1'); x += -1
+x = x.astype('u1'); x -= 1; x *= 200; return x
+x = x.astype('u1'); x[0] = 300
+x = x.astype('u1'); x[0] = -1
+x = x.astype('u1'); x[0] = 2.7; return x
+x = x.astype('u1'); x.fill(300)
+x = x.astype('u1'); x.fill(2.5); return x
+x = x.astype(bool); x += 1
+x = x.astype(bool); x += True; x *= False; return x
+x = x.astype(bool); x -= True
+x = x.astype(bool); x |= x[::-1]; x ^= True; return x
+x = x.astype(bool); x[0] = 5; x[1] = 0.0; return x
+x = x.astype('f4'); x += 1.0; x += N.float64(1); x *= y; return x
+x = x.astype('f2'); x += 1e6; return x
+x = x.astype('c8'); x += 1j; x.real = 3; x.imag += 1; x.imag[0] = x.real[1]; return x
+x = x.astype('c16'); z = x.view('f8'); z[:, ::2] += 1; z *= 2; return x, z
+x = x.astype('c16'); return x.view('f8')
+x = x.astype('i4'); x.view('f4')[...] = 1.0; return x
+x = x.astype('u1'); return x.view('i1'), x.view(bool)
+x = x.astype('f2'); return x.view('i2'), x.view('u2')
+x = x.astype('c8'); return x.view('i8'), x.view('f8')
+x = x.astype(int); x **= -1
+x = x.astype(int); x @= x.T @ x
+"""
+
+TABLES = {
+    "indexed": INDEXED,
+    "augmented": AUGMENTED,
+    "flat": FLAT,
+    "methods": METHODS,
+    "out": OUT,
+    "at": AT,
+    "views": VIEWS,
+    "dtypes": DTYPES_KEPT,
+}
+TEXTS = {name: table.splitlines() for name, table in TABLES.items()}
+ALL = [text for table in TEXTS.values() for text in table]
+OWN = ("np.zeros(", "np.ascont")  # what NumPy never dispatches
+ROUGH = "// % modf frexp divmod astype i8 u8 c16 dtype round isnan argm None partition ny( exp(".split()  # noqa: SIM905
+ROUGH += ["**= y", "is x"]
+
+
+def program(text):
+    """A line as a function of the module that stands for NumPy, and of x and y."""
+    scope = {"N": np}
+    exec("def f(np, x, y):\n" + "\n".join(f"    {line.strip()}" for line in text.split(";")), scope)
+    return scope["f"]
+
+
+def arguments(dtype=float):
+    x, y = np.arange(12.0).reshape(3, 4) * 1.5 + 0.25, np.cos(np.arange(12.0)).reshape(3, 4) * 6 + 1
+    return (x * (1 + 0.5j), y * (1 - 0.25j)) if dtype is complex else (x, y)
+
+
+def leaves(value):
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def sharing(arrays):
+    """Which of them share memory with which; numbers share with nothing."""
+    return [[isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.shares_memory(a, b) for b in arrays] for a in arrays]
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+@pytest.mark.parametrize("text", ALL)
+def test_writes_do_what_numpy_does(text, dtype):
+    f, values = program(text), arguments(dtype)
+    jitted = oracles.reference_jit(lambda x, y: f(fnp if any(name in text for name in OWN) else np, x, y))
+    for layout in LAYOUTS:
+        x, buffer = laid_out(values[0], layout)
+        plain, plain_buffer = laid_out(values[0], layout)
+        y, plain_y = values[1].copy(), values[1].copy()
+        expected, got = oracles.outcome(lambda f=f, a=plain, b=plain_y: f(np, a, b)), oracles.outcome(jitted, x, y)
+        if expected.error is not None:
+            oracles.assert_same_error(got.error, expected.error, layout)
+            continue
+        if got.error is not None:
+            raise AssertionError(f"{layout}: raised {got.error!r}, expected {expected.value!r}") from got.error
+        close = {"rtol": 1e-12, "atol": 1e-12, "what": layout}
+        oracles.assert_same(got.value, expected.value, **close)
+        oracles.assert_same([buffer, y], [plain_buffer, plain_y], **close)
+        gots, wants = leaves(got.value), leaves(expected.value)
+        assert sharing([*gots, x, y]) == sharing([*wants, plain, plain_y]), f"{layout}: shared memory"
+        assert [[g is a for a in (x, y)] for g in gots] == [[w is a for a in (plain, plain_y)] for w in wants], (
+            f"{layout}: the argument itself"
+        )
+
+
+def numbers(value):
+    """The numeric leaves of a result."""
+    return [v for v in leaves(value) if isinstance(v, (np.ndarray, np.generic, Tracer))]
+
+
+def fails(text):
+    return oracles.outcome(program(text), fnp, *arguments()).error is not None
+
+
+WORKING = [text for text in ALL if not fails(text) and not any(name in text for name in OWN)]
+
+
+@pytest.mark.parametrize("text", [text for text in WORKING if not any(word in text for word in ROUGH)])
+def test_derivatives_of_writes(text):
+    """In both modes, of everything that the program leaves behind: also where an index repeats."""
+    f, (x, y) = program(text), arguments()
+    t, s = np.sin(np.arange(12.0)).reshape(3, 4), np.cos(3 * np.arange(12.0)).reshape(3, 4)
+
+    def total(x, y):
+        return sum(np.sum(np.sin(0.3 * v)) for v in [*numbers(f(np, x, y)), x, y])
+
+    def plain(h):
+        return total(np.asarray(x + h * t, np.longdouble), np.asarray(y + h * s, np.longdouble))
+
+    wanted = float(derivative(plain, 0.0, 1.0))
+    along_x, along_y = fx.grad(total, (0, 1))(x.copy(), y.copy())
+    np.testing.assert_allclose((along_x * t).sum() + (along_y * s).sum(), wanted, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(fx.jvp(total, (x.copy(), y.copy()), (t, s))[1], wanted, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("text", WORKING)
+def test_vmap_of_writes_is_a_loop(text):
+    f, (x, y) = program(text), arguments()
+
+    def run(x, y):
+        return [*numbers(f(np, x, y)), x * 1, y * 1]
+
+    def loop(xs, ys):
+        results = [run(a, b) for a, b in zip(xs, ys, strict=True)]
+        return [np.stack([np.asarray(r[k]) for r in results]) for k in range(len(results[0]))]
+
+    mine, plain = ([np.stack([x, x[::-1] + 0.1, y]), np.stack([y, 2 * y, x])] for _ in range(2))
+    with np.errstate(all="ignore"):
+        expected = loop(*plain)
+    oracles.assert_same((*fx.vmap(run)(*mine), *mine), (*expected, *plain), rtol=1e-12, atol=1e-12)
+
+
+# --- augmented operators ------------------------------------------------------------------------------------------------------------------
+
+OPERATORS = "iadd isub imul itruediv ifloordiv imod ipow ilshift irshift iand ior ixor imatmul".split()  # noqa: SIM905
+NUMBERS = [2, True, 2.0, 1j, -1, 300, 0, np.int64(2), np.float32(2), np.bool(True), np.uint8(3), np.float16(1.5)]
+SIGNED = ("int8", "int16", "int32", "int64")
+ARRAYS = [[1, 2, 3], np.array(2.0), np.ones((1, 3)), np.ones((2, 3), bool), [1.5, 2, 3], np.ones(2)]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_augmented_operators_keep_the_dtype_and_raise_numpys_errors(name, dtype):
+    """Among them UFuncTypeError for casts that are not of the same kind, and OverflowError for Python numbers that do not fit."""
+    matrix = name == "imatmul"
+    array = np.array([[3, 1], [2, 1]] if matrix else [3, 1, 2]).astype(dtype)
+    others = [np.array([[1, 2], [2, 1]] if matrix else [1, 2, 1]).astype(d) for d in DTYPES]
+    far = [2**63, -(2**64)] if dtype in SIGNED and name != "itruediv" else []  # a graph's Python ints are int64
+    for other in others if matrix else [*others, *ARRAYS, *NUMBERS, *far]:
+        f = lambda x, other=other: ((y := getattr(operator, name)(x, other)), y is x)  # noqa: E731
+        rtol = 1e-2 if "16" in dtype else 1e-6
+        oracles.assert_agrees(f, array, rtol=rtol, what=f"{name} {other!r}")
+
+
+def test_errors_of_writes_show_the_users_line():
+    def cast(x):
+        x += 1j
+
+    def overflow(x):
+        x.view("u8")[...] += -1
+
+    def read_only(x):
+        np.diagonal(x[:3, :3])[0] = 1
+
+    for f, error in ((cast, np._core._exceptions._UFuncOutputCastingError), (overflow, OverflowError), (read_only, ValueError)):
+        with pytest.raises(error) as caught:
+            oracles.reference_jit(f)(np.ones((3, 4)))
+        assert any(frame.path.name == "test_write_semantics.py" and frame.name == f.__name__ for frame in caught.traceback)
+
+
+def test_the_last_write_wins_in_the_gradient_too():
+    def f(x, v):
+        x[[0, 2, 0]] = v
+        x.flat[[1, 1]] = v[:2] * 3.0
+        np.put(x, [2, 2], v[1:])
+        return (x * np.arange(1.0, 4.0)).sum()
+
+    gradients = fx.grad(f, (0, 1))(np.ones(3), np.ones(3))
+    np.testing.assert_array_equal(gradients[0], np.zeros(3))
+    np.testing.assert_array_equal(gradients[1], [0.0, 6.0, 4.0])
+
+
+def test_integers_have_no_negative_powers():
+    for f in (lambda x: x**-1, lambda x: operator.ipow(x, -2), lambda x: np.power(x, -1, out=x), lambda x: x**-1.0):
+        oracles.assert_agrees(f, np.array([1, 2, 4]))

@@ -1,0 +1,472 @@
+"""scan, while_loop, fori_loop, map, cond and switch: loops and choices that stay in the graph.
+
+A body is staged once, for any step: it sees no values. What it closes over becomes an operand; arrays of the enclosing function that it
+writes to are carried from step to step, and updated after the last.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from functx import dtypes, mutation, trees
+from functx.dtypes import BOOL, INT64, Kind
+from functx.errors import StructureError
+from functx.ir import AbstractArray, Atom, Graph, Input, Literal, Output, Var, freeze
+from functx.numpy import promote
+from functx.ops import cond as cond_primitive
+from functx.ops.scan import scan as scan_primitive
+from functx.ops.while_loop import while_ as while_primitive
+from functx.source import function_source, hides_frames
+from functx.trace import Trace, Tracer, current_trace, type_of_value, where
+from functx.transforms.arguments import flatten_arguments, is_traced_leaf
+from functx.transforms.boundary import deliver, execute, input_values, wrap
+from functx.transforms.interpreter import INTERPRETER
+from functx.transforms.staging import Leaf, Result, Staged, add_leaves, stage
+from functx.transforms.vectorize import vmap
+from functx.util import split_list, zip_strict
+
+
+def _traced(api: Callable[..., Any]) -> Callable[..., Any]:
+    """Outside any trace, on concrete values: the loop is traced and evaluated at once."""
+
+    @hides_frames
+    @functools.wraps(api)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if current_trace() is not None:
+            return api(*args, **kwargs)
+        trace, arguments = Trace(api.__name__, api.__name__), flatten_arguments(api, args, kwargs)
+        _, given = add_leaves(trace, arguments.leaves, lambda i, v: Leaf(v, arguments.labels[i]) if is_traced_leaf(v) else None)
+        inner_args, inner_kwargs = arguments.rebuild(given)
+        staged = stage(api, trace, inner_args, inner_kwargs)
+        return deliver(staged, execute(staged.graph, input_values(staged, None), None, trace.known), None)
+
+    return call
+
+
+# --- bodies -------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Body:
+    """A staged body: own inputs first, then what it closes over.
+
+    Attributes:
+      constants, written: the slots of what it closes over, read only and written.
+    """
+
+    staged: Staged
+    own: int
+    constant_arrays: dict[Var, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def constants(self) -> list[int]:
+        return [i for i, s in enumerate(self.staged.trace.inputs) if i >= self.own and not s.written and s.handle.parent is None]
+
+    @property
+    def written(self) -> list[int]:
+        return [i for i, s in enumerate(self.staged.trace.inputs) if i >= self.own and s.written]
+
+    def operands(self, slots: Sequence[int]) -> list[Atom]:
+        """The values that slots have in the enclosing trace."""
+        return [self.staged.trace.inputs[i].outer_atom for i in slots]
+
+    def atoms(self, results: Sequence[Result]) -> list[Atom]:
+        """The atoms of results, in the staged graph."""
+        graph = self.staged.graph
+        return [self._constant(r.constant) if r.value is None else graph.outputs[r.value].atom for r in results]
+
+    def _constant(self, value: Any) -> Atom:
+        array = np.asarray(value)
+        if array.ndim == 0:
+            return Literal(array)
+        var = _variable(type_of_value(array))
+        self.constant_arrays[var] = freeze(array)
+        return var
+
+    def new_values(self) -> list[Atom]:
+        """What the body leaves in what it writes to."""
+        return [self.staged.trace.inputs[i].handle.atom for i in self.written]
+
+    def graph(self, order: Sequence[int], outputs: Sequence[Atom], avals: Sequence[AbstractArray]) -> Graph:
+        """The body with its inputs in some order, and outputs of exactly these types."""
+        b, source = INTERPRETER.emitter(), self.staged.graph
+        env = b.enter(source, source.in_vars)
+        b.consts.update(self.constant_arrays)
+        for eqn in source.eqns:
+            b.append(eqn, env)
+        atoms = [env.get(a, a) if not isinstance(a, Literal) else a for a in outputs]
+        typed = [a if a.aval.dtype == t.dtype else b.convert(a, dtype=t.dtype, checked=False) for a, t in zip_strict(atoms, avals)]
+        return b.build([Input(source.in_vars[i]) for i in order], [Output(a) for a in typed])
+
+    def update(self, atoms: Sequence[Atom]) -> None:
+        """Write the new values into the enclosing function's arrays."""
+        for i, atom in zip_strict(self.written, atoms):
+            mutation.write(self.staged.trace.inputs[i].outer, atom)
+        self.staged.trace.release()
+
+
+def _stage_body(f: Callable[..., Any], kind: str, trees_of: Sequence[Any], avals: Sequence[AbstractArray], labels: Sequence[str]) -> _Body:
+    """Stage ``f`` on arguments with these structures, whose leaves have these types."""
+    trace = Trace(function_source(f), kind, opaque=True)
+    handles = iter([trace.add_input(aval, label=label).handle for aval, label in zip_strict(avals, labels)])
+    args = tuple(trees.unflatten(tree, [next(handles) for _ in range(tree.num_leaves)]) for tree in trees_of)
+    return _Body(stage(f, trace, args, {}), len(avals))
+
+
+def _handles(values: Sequence[Any], what: str) -> list[Tracer]:
+    trace = current_trace()
+    for v in values:
+        if not is_traced_leaf(v):
+            raise StructureError(f"{what} holds a {type(v).__name__}", where=where(), fix="close over it; loops carry arrays and numbers")
+    return [trace.handle(v) for v in values]
+
+
+def _labels(tree: Any, name: str) -> list[str]:
+    return [f"'{name}{path}'" for path in trees.leaf_paths(trees.unflatten(tree, [0] * tree.num_leaves))]
+
+
+def _joined(a: AbstractArray, c: AbstractArray) -> AbstractArray:
+    """The type of a carry that goes in as one and comes out as another."""
+    kinds = [Kind.PYTHON, Kind.SCALAR, Kind.ARRAY]
+    kind = max(a.kind, c.kind, key=kinds.index)
+    if a.weak == c.weak:
+        dtype = np.promote_types(a.dtype, c.dtype)
+    else:
+        weak, strong = (a, c) if a.weak else (c, a)
+        dtype = np.result_type(dtypes.python_type(weak.dtype)(1), strong.dtype)
+    return AbstractArray(a.shape, dtype, kind)
+
+
+def _fixed_point(
+    f: Callable[..., Any], kind: str, init: Sequence[Tracer], make: Callable[[list[AbstractArray]], tuple[_Body, list[Result]]], labels: Any
+) -> tuple[_Body, list[AbstractArray], list[Result]]:
+    """Stage a body until the types of its carry come out as they go in: an int that becomes a float is one from the beginning."""
+    avals = [h.aval for h in init]
+    while True:
+        body, results = make(avals)
+        outs = [r.aval or type_of_value(r.constant) for r in results]
+        for a, c, label in zip_strict(avals, outs, labels):
+            if a.shape != c.shape:
+                raise StructureError(
+                    f"{kind}: the carry {label} goes in as {a} and comes out as {c}",
+                    where=function_source(f),
+                    why="every step must take what the one before gives",
+                    fix="give the initial value the shape that it keeps",
+                )
+        joined = [_joined(a, c) for a, c in zip_strict(avals, outs)]
+        if joined == avals:
+            return body, avals, results
+        body.staged.trace.release()
+        avals = joined
+
+
+def _started(init: Sequence[Tracer], avals: Sequence[AbstractArray]) -> list[Atom]:
+    """The initial carry in the types that it keeps."""
+    b = current_trace().emit
+    return [h.atom if h.aval.dtype == a.dtype else promote.convert(b, h, a.dtype) for h, a in zip_strict(init, avals)]
+
+
+def _wrapped(atoms: Sequence[Atom], avals: Sequence[AbstractArray]) -> list[Any]:
+    return [wrap(atom, aval.kind, current_trace()) for atom, aval in zip_strict(atoms, avals)]
+
+
+# --- loops --------------------------------------------------------------------------------------------------------------------------------
+
+
+@_traced
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False, unroll: int = 1
+) -> tuple[Any, Any]:
+    """A loop over the leading axis of ``xs`` that carries a value and collects others.
+
+    Args:
+      f: the body, ``carry, y = f(carry, x)``; run once on tracers, for any step.
+      init: the carry before the first step: a number, an array or a container of them. It is not changed: the carry is a value.
+      xs: an array or a container of arrays with one leading size, or None.
+      length: the number of steps, needed where there are no xs.
+      reverse: from the last to the first; ys keep the places of their xs.
+      unroll: how many steps to put into one pass of the compiled loop.
+
+    Returns:
+      ``(carry, ys)``: the last carry, and the ys stacked along a new leading axis. A carry whose type changes is promoted once.
+
+    Raises:
+      StructureError: f returns no pair, the carry changes structure or shape, or lengths differ.
+
+    >>> import numpy as np
+    >>> import functx as fx
+    >>> fx.scan(lambda c, x: (c + x, c), 0.0, np.array([1.0, 2.0, 3.0]))
+    (np.float64(6.0), array([0., 1., 3.]))
+    """
+    if not isinstance(unroll, int) or unroll < 1:
+        raise ValueError(f"scan: unroll must be a positive int, not {unroll!r}")
+    leaves, xs_tree = trees.flatten(xs)
+    steps = _handles(leaves, "scan: xs")
+    count = _length([h.aval.shape for h in steps], length)
+    init_leaves, tree = trees.flatten(init)
+    start = _handles(init_leaves, "scan: init")
+    slices = [_slice_type(h.aval) for h in steps]
+    labels = [*_labels(tree, "carry"), *_labels(xs_tree, "x")]
+    ys_tree: Any = None
+
+    def make(avals: list[AbstractArray]) -> tuple[_Body, list[Result]]:
+        nonlocal ys_tree
+        body = _stage_body(f, "scan", (tree, xs_tree), [*avals, *slices], labels)
+        parts = body.staged.out_tree.children() if body.staged.out_tree.type is tuple else []
+        if len(parts) != 2 or parts[0] != tree:
+            what = "a pair (carry, y)" if len(parts) != 2 else f"a carry of structure {tree}, and it is {parts[0]}"
+            raise StructureError(f"scan: {function_source(f)} must return {what}", where=where(), fix="return carry, y (y may be None)")
+        ys_tree = parts[1]
+        return body, body.staged.results[: tree.num_leaves]
+
+    body, avals, results = _fixed_point(f, "scan", start, make, labels[: len(avals_of(start))])
+    ys = body.staged.results[tree.num_leaves :]
+    carried, extra = len(avals), body.written
+    order = [*body.constants, *range(carried), *extra, *range(carried, body.own)]
+    new, y_atoms = body.new_values(), body.atoms(ys)
+    outputs = [*body.atoms(results), *new, *y_atoms]
+    graph = body.graph(order, outputs, [*avals, *(a.aval for a in new), *(a.aval for a in y_atoms)])
+    operands = [*body.operands(body.constants), *_started(start, avals), *body.operands(extra), *(h.atom for h in steps)]
+    params = {"graph": graph, "length": count, "reverse": reverse, "consts": len(body.constants), "carries": carried + len(extra)}
+    outs = current_trace().emit.bind(scan_primitive, operands, params)
+    state, updated, stacks = split_list(outs, carried, len(extra))
+    body.update(updated)
+    return trees.unflatten(tree, _wrapped(state, avals)), trees.unflatten(ys_tree, [wrap(a, Kind.ARRAY, current_trace()) for a in stacks])
+
+
+def avals_of(handles: Sequence[Tracer]) -> list[AbstractArray]:
+    """Their types."""
+    return [h.aval for h in handles]
+
+
+def _slice_type(aval: AbstractArray) -> AbstractArray:
+    shape = aval.shape[1:]
+    return AbstractArray(shape, aval.dtype, Kind.ARRAY if shape else Kind.SCALAR)
+
+
+def _length(shapes: Sequence[tuple[Any, ...]], length: Any) -> Any:
+    if any(not s for s in shapes):
+        raise StructureError("scan: an array among xs has no axis to go along", where=where(), fix="give it one, or close over it")
+    sizes = {s[0] for s in shapes} | ({length} if length is not None else set())
+    if len(sizes) != 1:
+        what = "the number of steps is unknown" if not sizes else f"lengths differ: {', '.join(map(str, sizes))}"
+        raise StructureError(f"scan: {what}", where=where(), fix="give xs of one leading size, or length=")
+    return sizes.pop()
+
+
+@_traced
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+    """A loop as long as a condition of the carry holds. It has derivatives in both modes.
+
+    Args:
+      cond_fun: from the carry to a bool.
+      body_fun: from the carry to the next one, of the same structure and shapes.
+      init_val: the carry to begin with; it is not changed.
+
+    Returns:
+      The first carry for which the condition does not hold.
+
+    Raises:
+      StructureError: the carry changes structure or shape, or the condition is no single bool.
+
+    >>> import functx as fx
+    >>> fx.while_loop(lambda v: v < 100, lambda v: v * 2, 3.0)
+    192.0
+    >>> fx.grad(lambda x: fx.while_loop(lambda v: v < 100, lambda v: v * 2, x))(3.0)
+    64.0
+    """
+    leaves, tree = trees.flatten(init_val)
+    start, labels = _handles(leaves, "while_loop: init_val"), _labels(tree, "carry")
+
+    def make(avals: list[AbstractArray]) -> tuple[_Body, list[Result]]:
+        body = _stage_body(body_fun, "while_loop", (tree,), avals, labels)
+        if body.staged.out_tree != tree:
+            what = f"while_loop: {function_source(body_fun)} takes a carry of structure {tree} and returns {body.staged.out_tree}"
+            raise StructureError(what, where=where(), fix="return what it takes")
+        return body, body.staged.results
+
+    body, avals, results = _fixed_point(body_fun, "while_loop", start, make, labels)
+    asked = _stage_body(cond_fun, "while_loop", (tree,), avals, labels)
+    extra, new = body.written, body.new_values()
+    held = [body.staged.trace.inputs[i] for i in extra]
+    order = [*body.constants, *range(len(avals)), *extra]
+    graph = body.graph(order, [*body.atoms(results), *new], [*avals, *(a.aval for a in new)])
+    test, conds = _condition(asked, cond_fun, [s.outer for s in held], [s.var.aval for s in held])
+    operands = [*asked.operands(conds), *body.operands(body.constants), *_started(start, avals), *body.operands(extra)]
+    params = {"cond": test, "graph": graph, "conds": len(conds), "consts": len(body.constants), "steps": None}
+    state, updated = split_list(current_trace().emit.bind(while_primitive, operands, params), len(avals))
+    body.update(updated)
+    return trees.unflatten(tree, _wrapped(state, avals))
+
+
+def _condition(asked: _Body, f: Callable[..., Any], carried: Sequence[Any], avals: Sequence[AbstractArray]) -> tuple[Graph, list[int]]:
+    """The condition as a graph of its constants, the carry, and the arrays that the body carries beside it."""
+    if len(asked.staged.results) != 1 or asked.written:
+        what = "returns no single bool" if len(asked.staged.results) != 1 else "writes to an array"
+        raise StructureError(f"while_loop: the condition {function_source(f)} {what}", where=where(), fix="return one comparison")
+    (atom,) = asked.atoms(asked.staged.results)
+    if atom.aval.shape != ():
+        what = f"while_loop: the condition {function_source(f)} gives a {atom.aval}"
+        raise StructureError(what, where=where(), why="a loop goes on or ends", fix="reduce it, with .any() or .all()")
+    slots = asked.staged.trace.inputs
+    place = {id(outer): k for k, outer in enumerate(carried)}
+    shared = {i: place[id(slots[i].outer)] for i in asked.constants if id(slots[i].outer) in place}
+    conds = [i for i in asked.constants if i not in shared]
+    graph = asked.graph(range(len(slots)), [atom], [AbstractArray((), BOOL)])
+    by_place = {k: i for i, k in shared.items()}
+    rest = [graph.inputs[by_place[k]] if k in by_place else Input(_variable(a)) for k, a in enumerate(avals)]
+    return graph.replace(inputs=tuple([*(graph.inputs[i] for i in conds), *graph.inputs[: asked.own], *rest])), conds
+
+
+def _variable(aval: AbstractArray) -> Var:
+    return Var(AbstractArray(aval.shape, aval.dtype))
+
+
+@_traced
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
+    """``for i in range(lower, upper): val = body_fun(i, val)``, with bounds that may be traced.
+
+    Args:
+      lower, upper: ints.
+      body_fun: from the number of the step and the carry to the next carry.
+      init_val: the carry to begin with; it is not changed.
+
+    >>> import functx as fx
+    >>> fx.fori_loop(0, 5, lambda i, v: v + i, 0)
+    10
+    """
+    known = all(isinstance(v, (int, np.integer)) for v in (lower, upper))
+    if known:
+        steps = np.arange(int(lower), max(int(lower), int(upper)))
+        carry, _ = scan(lambda c, i: (body_fun(_as_python(i), c), None), init_val, steps)
+        return carry
+    first = current_trace().handle(lower)
+    start = first if first.kind is Kind.PYTHON else first + 0
+    return while_loop(lambda s: s[0] < upper, lambda s: (s[0] + 1, body_fun(s[0], s[1])), (start, init_val))[1]
+
+
+def _as_python(i: Tracer) -> Tracer:
+    """A step's number as the Python int that range would give."""
+    return current_trace().tracer(i.atom, Kind.PYTHON)
+
+
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """``f`` of every element along the leading axis, one after the other (or in batches of ``batch_size``, by vmap), stacked.
+
+    >>> import numpy as np
+    >>> import functx as fx
+    >>> fx.map(lambda x: x * 2, np.arange(3))
+    array([0, 2, 4])
+    """
+    if batch_size is None:
+        return scan(lambda _, x: (None, f(x)), None, xs)[1]
+    leaves = trees.leaves(xs)
+    n = np.shape(leaves[0])[0]
+    whole = n // batch_size * batch_size
+    parts = []
+    if whole:
+        chunks = trees.map(lambda v: v[:whole].reshape(n // batch_size, batch_size, *np.shape(v)[1:]), xs)
+        done = scan(lambda _, x: (None, vmap(f)(x)), None, chunks)[1]
+        parts.append(trees.map(lambda v: v.reshape(whole, *np.shape(v)[2:]), done))
+    if whole < n:
+        parts.append(vmap(f)(trees.map(lambda v: v[whole:], xs)))
+    return parts[0] if len(parts) == 1 else trees.map(lambda *vs: np.concatenate(vs), *parts)
+
+
+# --- choices ------------------------------------------------------------------------------------------------------------------------------
+
+
+@_traced
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+    """``true_fun(*operands)`` where ``pred`` holds, else ``false_fun(*operands)``; only that one is run.
+
+    Args:
+      pred: one bool.
+      true_fun, false_fun: functions with results of one structure and of the same shapes; dtypes are promoted.
+
+    Raises:
+      StructureError: the results differ in structure or shape, or pred is no single bool.
+
+    >>> import numpy as np
+    >>> import functx as fx
+    >>> fx.grad(lambda x: fx.cond(x > 0, np.sqrt, lambda v: 0.0 * v, x))(4.0)
+    0.25
+    """
+    trace = current_trace()
+    (h,) = _handles([pred], "cond: pred")
+    if h.aval.shape != ():
+        raise StructureError(f"cond: pred is a {h.aval}", where=where(), why="one branch is taken or the other", fix="np.where(pred, a, b)")
+    truth = h.atom if h.aval.dtype == BOOL else trace.emit.ne(h.atom, trace.emit.zeros_like(h.atom))
+    index = trace.emit.convert(truth, dtype=INT64, checked=False)
+    return _choose("cond", index, [false_fun, true_fun], operands)
+
+
+@_traced
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """``branches[index](*operands)``; an index outside takes the nearest branch.
+
+    >>> import functx as fx
+    >>> fx.switch(1, [lambda x: x, lambda x: -x], 2.0)
+    -2.0
+    """
+    (h,) = _handles([index], "switch: index")
+    if h.aval.shape != () or h.aval.dtype.kind not in "iu" or not branches:
+        raise StructureError(f"switch: the index is a {h.aval}", where=where(), fix="give one integer, and at least one branch")
+    return _choose("switch", promote.convert(current_trace().emit, h, INT64), list(branches), operands)
+
+
+def _choose(kind: str, index: Atom, functions: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
+    leaves, tree = trees.flatten(tuple(operands))
+    given = _handles(leaves, f"{kind}: operands")
+    labels = _labels(tree, "operands")
+    bodies = [_stage_body(f, kind, tree.children(), avals_of(given), labels) for f in functions]
+    first = bodies[0].staged
+    for f, body in zip_strict(functions, bodies):
+        if body.staged.out_tree != first.out_tree:
+            raise StructureError(
+                f"{kind}: {function_source(functions[0])} returns {first.out_tree}, {function_source(f)} returns {body.staged.out_tree}",
+                where=where(),
+                fix="return the same structure from all branches",
+            )
+    avals = [r.aval or type_of_value(r.constant) for r in first.results]
+    for f, body in zip_strict(functions, bodies):
+        for k, r in enumerate(body.staged.results):
+            other = r.aval or type_of_value(r.constant)
+            if other.shape != avals[k].shape:
+                what = f"{kind}: result {k} is {avals[k]} in {function_source(functions[0])} and {other} in {function_source(f)}"
+                raise StructureError(what, where=where(), why="one equation stands for all branches", fix="give both the same shape")
+            avals[k] = _joined(avals[k], other)
+    return _bound(index, bodies, given, avals, first.out_tree)
+
+
+def _bound(index: Atom, bodies: Sequence[_Body], given: Sequence[Tracer], avals: Sequence[AbstractArray], out_tree: Any) -> Any:
+    """One equation for all branches: each takes the operands and what any of them closes over, and hands on what any of them writes."""
+    outer: dict[int, Any] = {}
+    for body in bodies:
+        slots = body.staged.trace.inputs
+        outer.update((id(slots[i].outer), slots[i]) for i in [*body.constants, *body.written])
+    written = {id(body.staged.trace.inputs[i].outer) for body in bodies for i in body.written}
+    graphs = {}
+    for k, body in enumerate(bodies):
+        slots = body.staged.trace.inputs
+        mine = {id(slots[i].outer): i for i in [*body.constants, *body.written]}
+        new = dict(zip_strict((id(slots[i].outer) for i in body.written), body.new_values()))
+        extra = {key: Input(_variable(slot.var.aval)) for key, slot in outer.items() if key not in mine}
+        kept = [new.get(key) or (slots[mine[key]].var if key in mine else extra[key].var) for key in outer if key in written]
+        types = [*avals, *(outer[key].var.aval for key in outer if key in written)]
+        graph = body.graph(range(len(slots)), [*body.atoms(body.staged.results), *kept], types)
+        inputs = [*graph.inputs[: len(given)], *(graph.inputs[mine[key]] if key in mine else extra[key] for key in outer)]
+        graphs[f"branch{k}"] = graph.replace(inputs=tuple(inputs))
+    operands = [index, *(h.atom for h in given), *(slot.outer_atom for slot in outer.values())]
+    outs = current_trace().emit.bind(cond_primitive.cond, operands, graphs)
+    results, updated = split_list(outs, len(avals))
+    for key, atom in zip_strict([key for key in outer if key in written], updated):
+        mutation.write(outer[key].outer, atom)
+    for body in bodies:
+        body.staged.trace.release()
+    return trees.unflatten(out_tree, _wrapped(results, avals))
