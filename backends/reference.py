@@ -10,6 +10,7 @@ from functx.backend import owned, write_map
 from functx.config import Config
 from functx.interpret import eval_graph
 from functx.ir import Graph
+from functx.memory_plan import MemoryPlan, evaluation_plan
 
 
 class ReferenceExecutable:
@@ -20,6 +21,11 @@ class ReferenceExecutable:
 
     def __init__(self, graph: Graph):
         self.graph, self.out_avals, self.writes = graph, graph.out_avals, write_map(graph)
+
+    @property
+    def memory_plan(self) -> MemoryPlan:
+        """Each value in memory of its own, from the equation that makes it to the last that reads it."""
+        return evaluation_plan(self.graph)
 
     @property
     def source(self) -> str:
@@ -39,3 +45,7 @@ class ReferenceBackend:
     def compile(self, graph: Graph, options: Config) -> ReferenceExecutable:
         """Nothing is compiled, and no option matters."""
         return ReferenceExecutable(graph)
+
+    def peak_bytes(self, graph: Graph, options: Config) -> int:
+        """The memory that evaluating a graph needs at most."""
+        return evaluation_plan(graph).peak

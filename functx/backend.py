@@ -32,6 +32,23 @@ class NativeCode:
     on_error: Callable[..., Exception]
 
 
+@dataclass(frozen=True)
+class CompiledStep:
+    """One step of a compiled program.
+
+    Attributes:
+      kind: "kernel" (a loop nest), "matrix product", "sort" (library calls), "reference implementation", or "copy".
+      eqns: the numbers of the equations that it computes, of the compiled graph.
+      sizes: of its loops, as text.
+      updates: the inputs that it updates in place.
+    """
+
+    kind: str
+    eqns: tuple[int, ...]
+    sizes: str = ""
+    updates: tuple[int, ...] = ()
+
+
 class Executable(Protocol):
     """A compiled graph.
 
@@ -41,7 +58,9 @@ class Executable(Protocol):
       writes: which results are new values of inputs: index of the result -> index of the input.
       source: the generated program, or the printed graph where nothing is generated.
       compiled: False when the code came out of a cache.
-      native: the code for the runtime, where there is some; may be left out.
+      native: the code for the runtime, where there is some; may be left out, as may what follows.
+      memory_plan: a :class:`functx.memory_plan.MemoryPlan`.
+      steps: the program as a sequence of :class:`CompiledStep`.
     """
 
     out_avals: Sequence[AbstractArray]
@@ -61,7 +80,11 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """A code generator. Graphs that reach it hold no call, checkpoint or custom-rule equations."""
+    """A code generator. Graphs that reach it hold no call, checkpoint or custom-rule equations.
+
+    A backend that has ``peak_bytes(graph, options) -> int`` tells what memory a graph would need, the ``peak`` of its memory plan, without
+    compiling it: what is chosen under a memory budget is chosen by that.
+    """
 
     name: str
 

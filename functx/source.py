@@ -13,6 +13,7 @@ from types import CodeType, TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import optree
 
 from functx import config
 
@@ -23,7 +24,12 @@ _root = os.path.dirname(_here)
 # transforms/ and backends/ stand beside functx/ in a checkout and below it in a wheel.
 _internal = tuple(
     os.path.join(path, "")
-    for path in (_here, os.path.join(_root, "transforms"), os.path.join(_root, "backends"), os.path.dirname(np.__file__))
+    for path in (
+        _here,
+        os.path.join(_root, "transforms"),
+        os.path.join(_root, "backends"),
+        *(os.path.dirname(m.__file__) for m in (np, optree)),
+    )
 )
 _is_internal: dict[CodeType, bool] = {}
 
@@ -54,7 +60,7 @@ class Source(NamedTuple):
 
 
 def is_internal(code: CodeType) -> bool:
-    """Whether a code object belongs to functx or NumPy."""
+    """Whether a code object belongs to functx, or to NumPy or optree, which call back."""
     internal = _is_internal.get(code)
     if internal is None:
         internal = _is_internal[code] = code.co_filename.startswith(_internal)

@@ -147,7 +147,8 @@ WRITES = [
     *_lines("{a}[{e}] = {r}", "{a}[{e}] {op}= {n}", "{a}[{m}] = {n}", writes="a", ndim=1, weight=2),
     *_lines("{a}[{m}] = {r}", writes="a", ndim=1, weight=0.2),
     *_lines("{a}[{m}] {op}= {n}", "{a}[{m}] = {a}[{m}] * {n}", "{a}[...] = {r}", "{a}[()] = {n}", "{a}[:] = {r}", writes="a", ndim=1),
-    *_lines("{a}[...] = {r}", "{a}.fill({n})", "{a}[{m}] = {n}", writes="a"),
+    *_lines("{a}[...] = {r}", "{a}[{m}] = {n}", writes="a"),
+    *_lines("{a}.fill({n})", writes="a", ndim=1),  # NumPy's scalars, which examples of vmap may be, let one fill them in vain
     *_lines("{a}[{i}][...] = {r}", "{a}[{i}][...].fill({n})", "{a}[{i}].T[...] {op}= {n}", "{a} **= 2", writes="a", ndim=1),
     *_lines("{a}[{i}] = {a}[{e}]", "{a}[{f}] = {a}[{e}]", "{a}[..., 0] {op}= {r}", writes="a", ndim=1),
     # out=, where=, at

@@ -79,7 +79,7 @@ def test_gradients_are_differences(name):
         assert_same(given, fresh)
 
 
-@pytest.mark.parametrize("name", ["heat", "lattice Boltzmann", "particle deposit", "LU", "Thomas"])
+@pytest.mark.parametrize("name", ["heat", "lattice Boltzmann", "particle deposit", "LU", "Cholesky", "Thomas"])
 def test_compiled_gradients(name):
     program = PROGRAMS[name]
     args = program.small(0)

@@ -6,7 +6,7 @@ writes to are carried from step to step, and updated after the last.
 
 from __future__ import annotations
 
-import functools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,29 +23,20 @@ from functx.ops.scan import scan as scan_primitive
 from functx.ops.while_loop import while_ as while_primitive
 from functx.source import function_source, hides_frames
 from functx.trace import Trace, Tracer, current_trace, type_of_value, where
-from functx.transforms.arguments import flatten_arguments, is_traced_leaf
+from functx.transforms import python_loops
+from functx.transforms.arguments import is_traced_leaf
 from functx.transforms.boundary import deliver, execute, input_values, wrap
 from functx.transforms.interpreter import INTERPRETER
-from functx.transforms.staging import Leaf, Result, Staged, add_leaves, stage
+from functx.transforms.staging import Result, Staged, stage
 from functx.transforms.vectorize import vmap
-from functx.util import split_list, zip_strict
+from functx.util import split_list, unique, zip_strict
 
 
-def _traced(api: Callable[..., Any]) -> Callable[..., Any]:
-    """Outside any trace, on concrete values: the loop is traced and evaluated at once."""
-
-    @hides_frames
-    @functools.wraps(api)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if current_trace() is not None:
-            return api(*args, **kwargs)
-        trace, arguments = Trace(api.__name__, api.__name__), flatten_arguments(api, args, kwargs)
-        _, given = add_leaves(trace, arguments.leaves, lambda i, v: Leaf(v, arguments.labels[i]) if is_traced_leaf(v) else None)
-        inner_args, inner_kwargs = arguments.rebuild(given)
-        staged = stage(api, trace, inner_args, inner_kwargs)
-        return deliver(staged, execute(staged.graph, input_values(staged, None), None, trace.known), None)
-
-    return call
+def _traced(api: Callable[..., Any]) -> Any:
+    """The result of ``api()`` on concrete values: what it records is evaluated at once."""
+    trace = Trace("a loop", "scan")
+    staged = stage(api, trace, (), {})
+    return deliver(staged, execute(staged.graph, input_values(staged, None), None, trace.known), None)
 
 
 # --- bodies -------------------------------------------------------------------------------------------------------------------------------
@@ -150,14 +141,7 @@ def _fixed_point(
     while True:
         body, results = make(avals)
         outs = [r.aval or type_of_value(r.constant) for r in results]
-        for a, c, label in zip_strict(avals, outs, labels):
-            if a.shape != c.shape:
-                raise StructureError(
-                    f"{kind}: the carry {label} goes in as {a} and comes out as {c}",
-                    where=function_source(f),
-                    why="every step must take what the one before gives",
-                    fix="give the initial value the shape that it keeps",
-                )
+        python_loops.check_carry(kind, f, avals, outs, labels)
         joined = [_joined(a, c) for a, c in zip_strict(avals, outs)]
         if joined == avals:
             return body, avals, results
@@ -178,7 +162,7 @@ def _wrapped(atoms: Sequence[Atom], avals: Sequence[AbstractArray]) -> list[Any]
 # --- loops --------------------------------------------------------------------------------------------------------------------------------
 
 
-@_traced
+@hides_frames
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False, unroll: int = 1
 ) -> tuple[Any, Any]:
@@ -206,8 +190,10 @@ def scan(
     if not isinstance(unroll, int) or unroll < 1:
         raise ValueError(f"scan: unroll must be a positive int, not {unroll!r}")
     leaves, xs_tree = trees.flatten(xs)
+    count = _length([np.shape(v) for v in leaves], length)
+    if current_trace() is None:  # without any step only tracing can tell what ys are
+        return python_loops.scan(f, init, xs, count, reverse) if count else _traced(lambda: scan(f, init, xs, length, reverse))
     steps = _handles(leaves, "scan: xs")
-    count = _length([h.aval.shape for h in steps], length)
     init_leaves, tree = trees.flatten(init)
     start = _handles(init_leaves, "scan: init")
     slices = [_slice_type(h.aval) for h in steps]
@@ -218,9 +204,7 @@ def scan(
         nonlocal ys_tree
         body = _stage_body(f, "scan", (tree, xs_tree), [*avals, *slices], labels)
         parts = body.staged.out_tree.children() if body.staged.out_tree.type is tuple else []
-        if len(parts) != 2 or parts[0] != tree:
-            what = "a pair (carry, y)" if len(parts) != 2 else f"a carry of structure {tree}, and it is {parts[0]}"
-            raise StructureError(f"scan: {function_source(f)} must return {what}", where=where(), fix="return carry, y (y may be None)")
+        python_loops.check_pair(f, tree, parts)
         ys_tree = parts[1]
         return body, body.staged.results[: tree.num_leaves]
 
@@ -252,14 +236,14 @@ def _slice_type(aval: AbstractArray) -> AbstractArray:
 def _length(shapes: Sequence[tuple[Any, ...]], length: Any) -> Any:
     if any(not s for s in shapes):
         raise StructureError("scan: an array among xs has no axis to go along", where=where(), fix="give it one, or close over it")
-    sizes = {s[0] for s in shapes} | ({length} if length is not None else set())
+    sizes = unique([*(s[0] for s in shapes), *([] if length is None else [length])])
     if len(sizes) != 1:
-        what = "the number of steps is unknown" if not sizes else f"lengths differ: {', '.join(map(str, sizes))}"
+        what = f"lengths differ: {', '.join(str(n) for n in sizes)}" if sizes else "the number of steps is unknown"
         raise StructureError(f"scan: {what}", where=where(), fix="give xs of one leading size, or length=")
-    return sizes.pop()
+    return sizes[0]
 
 
-@_traced
+@hides_frames
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
     """A loop as long as a condition of the carry holds. It has derivatives in both modes.
 
@@ -280,14 +264,14 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     >>> fx.grad(lambda x: fx.while_loop(lambda v: v < 100, lambda v: v * 2, x))(3.0)
     64.0
     """
+    if current_trace() is None:
+        return python_loops.while_loop(cond_fun, body_fun, init_val)
     leaves, tree = trees.flatten(init_val)
     start, labels = _handles(leaves, "while_loop: init_val"), _labels(tree, "carry")
 
     def make(avals: list[AbstractArray]) -> tuple[_Body, list[Result]]:
         body = _stage_body(body_fun, "while_loop", (tree,), avals, labels)
-        if body.staged.out_tree != tree:
-            what = f"while_loop: {function_source(body_fun)} takes a carry of structure {tree} and returns {body.staged.out_tree}"
-            raise StructureError(what, where=where(), fix="return what it takes")
+        python_loops.check_structure("while_loop", body_fun, tree, body.staged.out_tree)
         return body, body.staged.results
 
     body, avals, results = _fixed_point(body_fun, "while_loop", start, make, labels)
@@ -310,9 +294,7 @@ def _condition(asked: _Body, f: Callable[..., Any], carried: Sequence[Any], aval
         what = "returns no single bool" if len(asked.staged.results) != 1 else "writes to an array"
         raise StructureError(f"while_loop: the condition {function_source(f)} {what}", where=where(), fix="return one comparison")
     (atom,) = asked.atoms(asked.staged.results)
-    if atom.aval.shape != ():
-        what = f"while_loop: the condition {function_source(f)} gives a {atom.aval}"
-        raise StructureError(what, where=where(), why="a loop goes on or ends", fix="reduce it, with .any() or .all()")
+    python_loops.check_condition(f, atom.aval.shape)
     slots = asked.staged.trace.inputs
     place = {id(outer): k for k, outer in enumerate(carried)}
     shared = {i: place[id(slots[i].outer)] for i in asked.constants if id(slots[i].outer) in place}
@@ -327,7 +309,7 @@ def _variable(aval: AbstractArray) -> Var:
     return Var(AbstractArray(aval.shape, aval.dtype))
 
 
-@_traced
+@hides_frames
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
     """``for i in range(lower, upper): val = body_fun(i, val)``, with bounds that may be traced.
 
@@ -340,8 +322,9 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     >>> fx.fori_loop(0, 5, lambda i, v: v + i, 0)
     10
     """
-    known = all(isinstance(v, (int, np.integer)) for v in (lower, upper))
-    if known:
+    if current_trace() is None:
+        return python_loops.fori_loop(lower, upper, body_fun, init_val)
+    if all(isinstance(v, (int, np.integer)) for v in (lower, upper)):
         steps = np.arange(int(lower), max(int(lower), int(upper)))
         carry, _ = scan(lambda c, i: (body_fun(_as_python(i), c), None), init_val, steps)
         return carry
@@ -381,7 +364,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 # --- choices ------------------------------------------------------------------------------------------------------------------------------
 
 
-@_traced
+@hides_frames
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """``true_fun(*operands)`` where ``pred`` holds, else ``false_fun(*operands)``; only that one is run.
 
@@ -398,15 +381,18 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     0.25
     """
     trace = current_trace()
+    if np.shape(pred) != ():
+        what = f"cond: pred is an array of shape {np.shape(pred)}"
+        raise StructureError(what, where=where(), why="one branch is taken or the other", fix="np.where(pred, a, b) chooses per element")
+    if trace is None:
+        return (true_fun if pred else false_fun)(*operands)
     (h,) = _handles([pred], "cond: pred")
-    if h.aval.shape != ():
-        raise StructureError(f"cond: pred is a {h.aval}", where=where(), why="one branch is taken or the other", fix="np.where(pred, a, b)")
     truth = h.atom if h.aval.dtype == BOOL else trace.emit.ne(h.atom, trace.emit.zeros_like(h.atom))
     index = trace.emit.convert(truth, dtype=INT64, checked=False)
     return _choose("cond", index, [false_fun, true_fun], operands)
 
 
-@_traced
+@hides_frames
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """``branches[index](*operands)``; an index outside takes the nearest branch.
 
@@ -414,6 +400,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> fx.switch(1, [lambda x: x, lambda x: -x], 2.0)
     -2.0
     """
+    if current_trace() is None:
+        return branches[min(max(operator.index(index), 0), len(branches) - 1)](*operands)
     (h,) = _handles([index], "switch: index")
     if h.aval.shape != () or h.aval.dtype.kind not in "iu" or not branches:
         raise StructureError(f"switch: the index is a {h.aval}", where=where(), fix="give one integer, and at least one branch")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from functx.ir import AbstractArray, Graph, Mark, Var
 from functx.ops.higher_order import keep
 from functx.source import Source
-from functx.transforms.partition import Plan, Sides, analyse, recompute
+from functx.transforms.partition import Plan, Sides, analyse, recompute, work
 from functx.transforms.pipeline import erase_marks, simplify
 from functx.transforms.planning import DEFAULT, PartitionOptions, plan_for
 from functx.transforms.simplify import dead_code
@@ -26,6 +27,7 @@ class Residual:
       saved: whether it is handed over; if not, the backward side computes it again.
       why: the reason.
       nbytes: what keeping it costs: 0 for what is computed again, for arguments and for results.
+      flops: the operations of computing it, from what it is computed from directly.
     """
 
     aval: AbstractArray
@@ -34,6 +36,7 @@ class Residual:
     saved: bool
     why: str
     nbytes: int
+    flops: int
 
     def __str__(self) -> str:
         verb = "saved" if self.saved else "computed again"
@@ -96,12 +99,13 @@ def as_joint(graph: Graph, region: int, forward_inputs: int, forward_outputs: in
 def partition_joint(joint: JointGraph, options: PartitionOptions = DEFAULT) -> Partition:
     """Simplify a joint graph, decide what is kept, and split it."""
     graph = simplify(joint)
-    sides = _sides(graph, Mark(joint.region, "backward"), set(graph.in_vars[joint.forward_inputs :]))
+    late = set(graph.in_vars[joint.forward_inputs :])
+    sides = _sides(graph, Mark(joint.region, "backward"), late)
     problem = analyse(graph, sides, joint.forward_outputs)
     plan = plan_for(problem, options)
     whole, behind = recompute(graph, sides, plan, joint.forward_outputs)
     forward, backward = split_at(whole, behind, joint.forward_inputs, joint.forward_outputs)
-    return Partition(*(dead_code(erase_marks(half)) for half in (forward, backward)), tuple(_residuals(graph, plan)), plan)
+    return Partition(*(dead_code(erase_marks(half)) for half in (forward, backward)), tuple(residuals_of(graph, plan, late)), plan)
 
 
 def _sides(graph: Graph, backward: Mark, late: set[Var]) -> Sides:
@@ -115,12 +119,15 @@ def _sides(graph: Graph, backward: Mark, late: set[Var]) -> Sides:
     return Sides(frozenset(range(len(graph.eqns))) - numbers, frozenset(numbers))
 
 
-def _residuals(graph: Graph, plan: Plan) -> Iterator[Residual]:
+def residuals_of(graph: Graph, plan: Plan, cotangents: AbstractSet[Var] = frozenset()) -> Iterator[Residual]:
+    """What the backward side of a graph reads of the forward side under a plan, apart from cotangents."""
     producer = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
     order = {v: i for i, v in enumerate(v for eqn in graph.eqns for v in eqn.outputs)}
     for v in (*plan.given, *plan.saved, *sorted(plan.again, key=order.__getitem__)):
+        if v in cotangents:
+            continue
         eqn = producer.get(v)
         nbytes = v.aval.nbytes_hint if v in plan.saved else 0
         name, source = ("input", None) if eqn is None else (eqn.primitive.name, eqn.source)
         name = eqn.params["of"] if eqn is not None and eqn.primitive is keep else name
-        yield Residual(v.aval, name, source, v not in plan.again, plan.why[v], nbytes)
+        yield Residual(v.aval, name, source, v not in plan.again, plan.why[v], nbytes, work(eqn) if eqn else 0)

@@ -22,8 +22,9 @@ from functx.backend import Executable, get_backend
 from functx.capture import Reference, weaken
 from functx.demand import plain_value
 from functx.dtypes import PYTHON_DTYPES, Kind
-from functx.errors import CompilerMissingError, PerformanceWarning, StaticArgumentError
+from functx.errors import BackendError, CompilerMissingError, PerformanceWarning, StaticArgumentError
 from functx.ir import Graph
+from functx.memory_plan import MemoryPlan
 from functx.ops.higher_order import call
 from functx.runtime import native
 from functx.source import function_source, hides_frames, warn
@@ -34,7 +35,7 @@ from functx.transforms.entries import Entry, Key, leaf_key, make_entry, typed_va
 from functx.transforms.misses import reason_for, record
 from functx.transforms.native_calls import install, make_plan
 from functx.transforms.pipeline import optimize
-from functx.transforms.planning import DEFAULT, PartitionOptions
+from functx.transforms.planning import DEFAULT, PartitionOptions, Peak, Region
 from functx.transforms.staging import Leaf, add_leaves, stage
 from functx.transforms.subgraphs import bind_subgraph, stage_subgraph
 
@@ -96,8 +97,8 @@ class _Call:
 class JittedFunction:
     """The Python half of what :func:`jit` returns: everything but calls that the runtime has seen before.
 
-    ``function`` is what users hold, a :class:`functx.runtime.native.CompiledFunction`. It finds ``ir``, ``code``, ``cache_info`` and
-    ``clear_cache`` here, and calls :meth:`call` where it has no plan.
+    ``function`` is what users hold, a :class:`functx.runtime.native.CompiledFunction`. It finds ``ir``, ``code``, ``memory_plan``,
+    ``cache_info`` and ``clear_cache`` here, and calls :meth:`call` where it has no plan.
     """
 
     def __init__(self, f: Callable[..., Any], options: JitOptions):
@@ -162,7 +163,31 @@ class JittedFunction:
 
     def code(self, *args: Any, **kwargs: Any) -> str:
         """The program generated for a call with these arguments. Nothing is run."""
-        return self._entry(self._take(args, kwargs))[0].executable.source
+        return self.compiled(*args, **kwargs)[1].executable.source
+
+    def memory_plan(self, *args: Any, **kwargs: Any) -> MemoryPlan:
+        """What a call with these arguments needs beside them: the peak, and every value in memory from when to when. Nothing is run.
+
+        Raises:
+          BackendError: the backend has none.
+        """
+        executable = self.compiled(*args, **kwargs)[1].executable
+        plan = getattr(executable, "memory_plan", None)
+        if plan is None:
+            raise BackendError(f"{type(executable).__name__} has no memory plan", fix="use backend='cpp' or backend='reference'")
+        return plan
+
+    def compiled(self, *args: Any, **kwargs: Any) -> tuple[Key, Entry]:
+        """The entry for a call with these arguments, compiled, and its key. Nothing is run."""
+        taken = self._take(args, kwargs)
+        entry, _, structure, leaves = self._entry(taken)
+        return _key(taken, structure, leaves, self._options), entry
+
+    def regions(self, entry: Entry) -> list[Region]:
+        """What was decided for the reverse passes inside a traced function: the passes run again on its graph."""
+        found: list[Region] = []
+        optimize(entry.traced, self._options.partition, self._peak(), found)
+        return found
 
     def cache_info(self) -> CacheInfo:
         """Counters of hits, traces and compilations."""
@@ -201,9 +226,7 @@ class JittedFunction:
     def _entry(self, taken: _Call, compile: bool = True) -> tuple[Entry, list[Any], Any, list[Any]]:
         """The entry for a call, traced and compiled if there is none yet; its inputs; structure and leaves of the arguments."""
         leaves, structure = trees.flatten((taken.args, taken.kwargs))
-        c = config.current()
-        options = (self._options.backend, c.backend, c.cxx, c.parallel_threshold)
-        key = Key(structure, tuple(leaf_key(v) for v in leaves), taken.static, options)
+        key, limit = _key(taken, structure, leaves, self._options), config.current().max_entries
         entry, bound = _first_match(self._entries.get(key, ()), leaves)
         if entry is None:
             traced = self._trace(taken, leaves, key)
@@ -213,7 +236,7 @@ class JittedFunction:
                 if entry is None:
                     entry, bound = traced, traced.bind(leaves)
                     entries[:] = [traced, *(e for e in entries if not e.is_stale)]
-                    self._evict(c.max_entries, spare=entry)
+                    self._evict(limit, spare=entry)
         elif entry.executable is not None:
             with self._lock:
                 self._counts["hits"] += 1
@@ -256,7 +279,7 @@ class JittedFunction:
         args, kwargs = arguments.rebuild(given)
         staged = stage(f, trace, args, kwargs, every_value=False)
         traced = time.perf_counter()
-        graph = optimize(staged.graph, self._options.partition)
+        graph = optimize(staged.graph, self._options.partition, self._peak())
         with self._lock:
             self._counts["traces"] += 1
             self._counts["trace_seconds"] += traced - start
@@ -265,6 +288,14 @@ class JittedFunction:
         trace.release()
         weaken([source for source in entry.sources if isinstance(source, Reference)])
         return entry
+
+    def _peak(self) -> Peak | None:
+        """What tells the memory that the backend needs for a graph, where a budget makes it count; None if it does not tell."""
+        if self._options.partition.memory_budget is None:
+            return None
+        name = self._options.backend or config.current().backend
+        measure = getattr(get_backend("cpp" if name == "auto" else name), "peak_bytes", None)
+        return measure and (lambda graph: measure(graph, config.current()))
 
     def _specializer(self, leaf: Any, index: int, label: str, specialized: dict[int, Any]) -> Callable[[], Any] | None:
         """What is called when the function looks at the value of a Python scalar argument."""
@@ -313,6 +344,11 @@ def _after_fork_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _key(taken: _Call, structure: Any, leaves: Sequence[Any], options: JitOptions) -> Key:
+    c = config.current()
+    return Key(structure, tuple(map(leaf_key, leaves)), taken.static, (options.backend, c.backend, c.cxx, c.parallel_threshold))
 
 
 def _first_match(entries: Sequence[Entry], leaves: Sequence[Any]) -> tuple[Entry | None, Any]:

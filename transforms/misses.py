@@ -83,18 +83,18 @@ def _differences(key: Key, other: Key, entry: Entry, leaves: Sequence[Any], labe
     if key.options != other.options:
         yield f"the options are {key.options}, before they were {other.options}"
     if key.static != other.static:
-        yield f"the static arguments are {_shown(key.static)}, before they were {_shown(other.static)}"
+        yield f"the static arguments are {shown(key.static)}, before they were {shown(other.static)}"
     if key.structure != other.structure:
         yield f"the arguments are {trees.show(key.structure)}, before they were {trees.show(other.structure)}"
         return
     for label, mine, theirs in zip(labels, key.leaves, other.leaves, strict=True):
         if mine != theirs:
-            yield f"argument {label} is {_shown(mine)}, before it was {_shown(theirs)}"
+            yield f"argument {label} is {shown(mine)}, before it was {shown(theirs)}"
     if key == other:
         yield entry.obstacle(leaves, labels) or "an entry that fits was made meanwhile"
 
 
-def _shown(part: Any) -> str:
+def shown(part: Any) -> str:
     """A typed value as the user wrote it; static arguments by position or name."""
     if not isinstance(part, tuple):
         return str(part)
@@ -103,5 +103,5 @@ def _shown(part: Any) -> str:
         if isinstance(value, bytes) and kind in (float, complex):
             numbers = struct.unpack(f"<{len(value) // 8}d", value)
             return repr(kind(*numbers))
-        return repr(value) if kind not in (tuple, frozenset) else f"({', '.join(map(_shown, value))})"
-    return ", ".join(f"{name if isinstance(name, str) else f'number {name}'}: {_shown(value)}" for name, value in part)
+        return repr(value) if kind not in (tuple, frozenset) else f"({', '.join(map(shown, value))})"
+    return ", ".join(f"{name if isinstance(name, str) else f'number {name}'}: {shown(value)}" for name, value in part)

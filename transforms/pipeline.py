@@ -7,7 +7,7 @@ from functx.passes import Pass, run_passes
 from functx.transforms.algebra import simplify_algebra
 from functx.transforms.inline import inline_calls, map_bodies
 from functx.transforms.keeping import settle_marks
-from functx.transforms.planning import DEFAULT, PartitionOptions, Peak, partition_regions
+from functx.transforms.planning import DEFAULT, PartitionOptions, Peak, Region, partition_regions, peak_bytes
 from functx.transforms.simplify import common_subexpressions, dead_code, fold_constants
 
 
@@ -38,11 +38,11 @@ def optimize_body(graph: Graph) -> Graph:
     return dead_code(erase_marks(simplify_bodies(run_passes(SIMPLIFY, graph))))
 
 
-def pipeline(options: PartitionOptions = DEFAULT, peak: Peak | None = None) -> tuple[Pass, ...]:
-    """All passes of a compilation. ``peak``: the memory that a backend needs for a graph."""
+def pipeline(options: PartitionOptions = DEFAULT, peak: Peak | None = None, found: list[Region] | None = None) -> tuple[Pass, ...]:
+    """All passes of a compilation. ``peak``: the memory that a backend needs for a graph; ``found`` collects what partition decides."""
 
     def partition(graph: Graph) -> Graph:
-        return partition_regions(graph, options, peak)
+        return partition_regions(graph, options, lambda candidate: (peak or peak_bytes)(dead_code(erase_marks(candidate))), found)
 
     return (
         *SIMPLIFY,
@@ -58,6 +58,8 @@ def simplify(graph: Graph) -> Graph:
     return run_passes(SIMPLIFY, graph)
 
 
-def optimize(graph: Graph, options: PartitionOptions = DEFAULT, peak: Peak | None = None) -> Graph:
+def optimize(
+    graph: Graph, options: PartitionOptions = DEFAULT, peak: Peak | None = None, found: list[Region] | None = None
+) -> Graph:
     """Run the pipeline."""
-    return run_passes(pipeline(options, peak), graph)
+    return run_passes(pipeline(options, peak, found), graph)

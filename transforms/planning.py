@@ -7,11 +7,12 @@ best is taken: so a smaller budget never needs more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from functx.errors import UnknownOptionError
-from functx.ir import Graph, Literal, Var
+from functx.ir import Graph, Var
+from functx.memory_plan import evaluation_plan
 from functx.transforms.knapsack import SOLVERS
 from functx.transforms.partition import Plan, Problem, analyse, choose, recompute, regions, settle, sides_of, work
 
@@ -57,15 +58,36 @@ class PartitionOptions:
 DEFAULT = PartitionOptions()
 
 
-def partition_regions(graph: Graph, options: PartitionOptions, peak: Peak | None = None) -> Graph:
-    """Let the backward side of every reverse pass compute again what its plan does not keep."""
-    for region in regions(graph):
-        sides = sides_of(graph, region)
+@dataclass(frozen=True)
+class Region:
+    """One reverse pass and what was decided for it. ``is_small``: so little lies between its sides that all of it is kept."""
+
+    number: int
+    problem: Problem
+    plan: Plan
+    is_small: bool
+
+
+def partition_regions(graph: Graph, options: PartitionOptions, peak: Peak | None = None, found: list[Region] | None = None) -> Graph:
+    """Let the backward side of every reverse pass compute again what its plan does not keep.
+
+    Args:
+      peak: the memory that a graph needs.
+      found: collects what was decided.
+    """
+    measure = peak or peak_bytes
+    for number in regions(graph):
+        sides = sides_of(graph, number)
         problem = analyse(graph, sides)
-        if options == DEFAULT and choose(problem, "save_all").nbytes < WORTH_A_CUT:
-            continue
-        plan = plan_for(problem, options, lambda plan, sides=sides, graph=graph: (peak or peak_bytes)(recompute(graph, sides, plan)[0]))
-        graph, _ = recompute(graph, sides, plan)
+        everything = choose(problem, "save_all") if options == DEFAULT else None
+        is_small = everything is not None and everything.nbytes < WORTH_A_CUT
+        if is_small:
+            plan = everything
+        else:
+            plan = plan_for(problem, options, lambda plan, sides=sides, graph=graph: measure(recompute(graph, sides, plan)[0]))
+            graph, _ = recompute(graph, sides, plan)
+        if found is not None:
+            found.append(Region(number, problem, plan, is_small))
     return graph
 
 
@@ -109,29 +131,5 @@ def _work_without(problem: Problem, v: Var, kept: set[Var]) -> int:
 
 
 def peak_bytes(graph: Graph) -> int:
-    """The most memory that values take at one time when equations run in order, views taking none, and inputs being there throughout."""
-    base: dict[Var, Var] = {}
-    last: dict[Var, int] = {}
-    for i, eqn in enumerate(graph.eqns):
-        for a in eqn.inputs:
-            if not isinstance(a, Literal):
-                last[base.get(a, a)] = i
-        if eqn.primitive.views and not isinstance(eqn.inputs[0], Literal):
-            base[eqn.outputs[0]] = base.get(eqn.inputs[0], eqn.inputs[0])
-    last.update((base.get(a, a), len(graph.eqns)) for a in graph.out_atoms if not isinstance(a, Literal))
-    ends: dict[int, list[Var]] = {}
-    for v, i in last.items():
-        ends.setdefault(i, []).append(v)
-    there = {*graph.in_vars, *(v for v, _ in graph.consts)}
-    return _highest(graph, base, last, ends, there)
-
-
-def _highest(graph: Graph, base: dict[Var, Var], last: dict[Var, int], ends: dict[int, Sequence[Var]], there: set[Var]) -> int:
-    present = highest = 0
-    for i, eqn in enumerate(graph.eqns):
-        made = [v for v in eqn.outputs if v not in base and v in last and not (eqn.primitive.views and not eqn.inputs[0].aval.ndim)]
-        present += sum(v.aval.nbytes_hint for v in made)
-        highest = max(highest, present)
-        there.update(v for v in eqn.outputs if v not in made)
-        present -= sum(v.aval.nbytes_hint for v in ends.get(i, ()) if v not in there)
-    return highest
+    """The memory that a graph needs when its equations run in order: a stand-in for backends that do not tell theirs."""
+    return evaluation_plan(graph).peak

@@ -25,7 +25,8 @@ def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy | None = N
       policy: ``policy(primitive, *avals, **params) -> bool`` says of each operation whether its results may be saved, from its name
         (``primitive.name``), the types of its operands and its parameters: one of ``functx.checkpoint_policies``, or your own. Of what is
         allowed, the values that the backward pass reads are saved, under any memory budget. None: arguments only. It is asked once, when
-        f is traced: under vmap about single examples, and about what checkpoints inside f do, too. A custom rule is one operation.
+        f is traced: under vmap about single examples; about what nested jits and checkpoints do, too; a custom rule or a loop is one
+        operation.
 
     Raises:
       UnsupportedError: the policy answered neither True nor False.

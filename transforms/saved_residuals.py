@@ -59,10 +59,9 @@ def _residuals(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     staged.trace.release()
     parts = partition_joint(joint)
     order = {v: i for i, v in enumerate(joint.in_vars)}
-    values = (*parts.plan.given, *parts.plan.saved, *(None for _ in parts.plan.again))
+    values = (*(v for v in parts.plan.given if v not in cts), *parts.plan.saved, *(None for _ in parts.plan.again))
     for r, v in sorted(zip_strict(parts.residuals, values), key=lambda pair: order.get(pair[1], len(order))):
-        if v not in cts:
-            yield r, labels.get(v) or _described(r)
+        yield r, labels.get(v) or _described(r)
 
 
 def _described(r: Residual) -> str:

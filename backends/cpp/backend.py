@@ -60,7 +60,14 @@ class CppBackend:
             if slot.code is None:
                 slot.code, compiled = _obtain(graph, toolchain, options, key)
             library, interface = slot.code
-        return CppExecutable(graph, library, interface, lambda: _generate(graph, toolchain, options).text, compiled)
+        return CppExecutable(graph, library, interface, lambda: _generate(graph, toolchain.vector_math, options), compiled)
+
+    def peak_bytes(self, graph: Graph, options: Config) -> int:
+        """The memory that a graph would need at most; it is planned, and not compiled."""
+        from functx.backends.loops.report import memory_plan
+
+        source = _generate(graph, frozenset(), options)
+        return memory_plan(source.program, source.interface.workspace_bytes).peak
 
     def _slot(self, key: str) -> _Slot:
         """The slot of a key, now the most recently used one. A library that is dropped stays loaded while an executable holds it."""
@@ -115,19 +122,19 @@ def _find(cache: DiskCache, key: str) -> Code | None:
         return None
 
 
-def _generate(graph: Graph, toolchain: Toolchain, options: Config) -> Source:
+def _generate(graph: Graph, vector_math: frozenset[str], options: Config) -> Source:
     """The source of a graph. What generates it is loaded here: a hit on disk needs none of it."""
     from functx.backends.cpp.ops import CppTarget
     from functx.backends.cpp.program import emit
     from functx.backends.loops.lower import lower
 
-    return emit(lower(graph, CppTarget()), options.parallel_threshold, toolchain.vector_math)
+    return emit(lower(graph, CppTarget()), options.parallel_threshold, vector_math)
 
 
 def _build(graph: Graph, toolchain: Toolchain, options: Config, key: str, cache: DiskCache | None) -> Code:
     """Generate, compile, load and store."""
     start = time.perf_counter()
-    source = _generate(graph, toolchain, options)
+    source = _generate(graph, toolchain.vector_math, options)
     if options.debug >= 4:
         log(source.text)
     generated = time.perf_counter()

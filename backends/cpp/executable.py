@@ -7,15 +7,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functx.backend import NativeCode, write_map
+from functx.backend import CompiledStep, NativeCode, write_map
 from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError
 from functx.interpret import eval_eqn
 from functx.ir import AbstractArray, Graph, Literal, Var
+from functx.memory_plan import MemoryPlan
 from functx.util import zip_strict
+
+if TYPE_CHECKING:
+    from functx.backends.cpp.program import Source
 
 _OK, _INDEX, _CALLBACK, _MEMORY, _OVERFLOW = range(5)  # functx/runtime/call.h
 
@@ -33,13 +37,13 @@ class CppExecutable:
     """A compiled graph, with the attributes of :class:`functx.backend.Executable`.
 
     Args:
-      generate: writes the source, with the lines of this graph: the code may have been compiled for an equal one.
+      generate: writes the program, with the lines of this graph: the code may have been compiled for an equal one.
 
     Attributes:
       fallbacks: primitives that run through their reference implementation.
     """
 
-    def __init__(self, graph: Graph, library: Any, interface: Interface, generate: Callable[[], str], compiled: bool):
+    def __init__(self, graph: Graph, library: Any, interface: Interface, generate: Callable[[], Source], compiled: bool):
         self.graph, self.library, self._generate = graph, library, generate
         self.workspace_bytes, self.compiled = interface.workspace_bytes, compiled
         self.fallbacks = list(dict.fromkeys(graph.eqns[k].primitive.name for k in interface.calls))
@@ -53,7 +57,21 @@ class CppExecutable:
     @cached_property
     def source(self) -> str:
         """The program, generated again when it is asked for."""
-        return self._generate()
+        return self._generate().text
+
+    @cached_property
+    def memory_plan(self) -> MemoryPlan:
+        """Where values live and for how long; planned again when it is asked for, as is what follows."""
+        from functx.backends.loops.report import memory_plan
+
+        return memory_plan(self._generate().program, self.workspace_bytes)
+
+    @cached_property
+    def steps(self) -> tuple[CompiledStep, ...]:
+        """The steps of the program."""
+        from functx.backends.loops.report import steps_of
+
+        return steps_of(self._generate().program)
 
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on one array per input. New values of inputs are left in the arrays that the code read, every other result is a new one."""

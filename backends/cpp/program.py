@@ -15,6 +15,7 @@ from functx.backends.cpp.sorting import sort_function
 from functx.backends.cpp.types import ctype, literal, stored
 from functx.backends.loops.nodes import Call, Copy, Kernel, MatMul, Place, Program, Sort, Step
 from functx.backends.loops.plan import writes
+from functx.backends.loops.report import sizes_of
 from functx.ir import Literal, Var
 
 EMBEDDED_BYTES = 4096  # larger constants are passed as inputs
@@ -30,6 +31,7 @@ class Source:
     interface: Interface
     blas: bool
     kernels: int  # functions; several steps may call one
+    program: Program
 
 
 def emit(program: Program, threshold: int, vector_math: frozenset[str]) -> Source:
@@ -66,7 +68,7 @@ class _ProgramEmitter:
         text = "\n".join([HEADER, *needed_snippets("\n".join([*routines, code])), *routines, code])
         calls = tuple(step.eqn for step in self.program.steps if isinstance(step, Call))
         blas = any(isinstance(step, MatMul) for step in self.program.steps)
-        return Source(text, Interface(self.arena + self.scratch, tuple(self.passed), calls), blas, len(self.functions))
+        return Source(text, Interface(self.arena + self.scratch, tuple(self.passed), calls), blas, len(self.functions), self.program)
 
     def _run(self) -> list[str]:
         return ['extern "C" int run(FunctxCall* call) {', *("  " + line for line in self.body), "  return FUNCTX_OK;", "}", ""]
@@ -125,8 +127,7 @@ class _ProgramEmitter:
         digest = hashlib.sha256(function.text.encode()).hexdigest()
         if digest not in self.functions:
             self.functions[digest] = f"kernel{len(self.functions)}"
-            sizes = " x ".join(str(v.size) for v in (*kernel.outer, *max((s.axes for s in kernel.stages), key=len))) or "one value"
-            out.append(f"// {comment}: {kernel.form.value}, {sizes}\n" + function.text.replace("{name}", self.functions[digest]))
+            out.append(f"// {comment}: {kernel.form.value}, {sizes_of(kernel)}\n" + function.text.replace("{name}", self.functions[digest]))
         self._call_kernel(self.functions[digest], function, comment + self._in_place(kernel))
         return out
 
@@ -147,7 +148,7 @@ class _ProgramEmitter:
         x, y = (f"Matrix<{c}>{{{self._pointer(a.var)} + {a.offset}, {', '.join(map(str, a.strides))}}}" for a in (step.x, step.y))
         tm, tn = _tiles(batch, m, n, k)
         parallel = "true" if batch * m * n * k > GEMM_PARALLEL else "false"
-        self.body.append(f"// {self._describe(step.eqns)}: {batch} x ({m} x {k}) @ ({k} x {n}){self._in_place(step)}")
+        self.body.append(f"// {self._describe(step.eqns)}: {sizes_of(step)}{self._in_place(step)}")
         self.body.append(f"matmul<{c}>({x}, {y}, {self._pointer(step.out)}, {batch}, {m}, {n}, {k}, {tm}, {tn}, {parallel});")
 
     def _sort(self, step: Sort) -> list[str]:
@@ -157,7 +158,7 @@ class _ProgramEmitter:
         self.functions[name] = name
         arguments = [self._pointer(v) for v in (*step.inputs, *step.outputs, step.order)]
         self.body += [f"// {comment}{self._in_place(step)}", f"{name}({', '.join(arguments)});"]
-        return [f"// {comment}: {step.rows} x {step.n}\n" + sort_function(step, name, step.rows * step.n > self.threshold)]
+        return [f"// {comment}: {sizes_of(step)}\n" + sort_function(step, name, step.rows * step.n > self.threshold)]
 
     def _call(self, step: Call) -> None:
         inputs = ", ".join([*(f"(void*){self._address(a)}" for a in step.inputs if not isinstance(a, Literal)), "nullptr"])

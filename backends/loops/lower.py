@@ -30,10 +30,10 @@ def lower(graph: Graph, target: Target) -> Program:
     constants = [v for v, _ in graph.consts]
     writes = write_map(graph)
     places = {v: Storage(Place.INPUT, writes[k]) if k in writes else Storage(Place.OUTPUT, k) for k, v in enumerate(analysis.results)}
-    planned, storage, workspace = Planner(steps, [*graph.in_vars, *constants], places, analysis.written).run()
+    planned, storage, workspace, lives = Planner(steps, [*graph.in_vars, *constants], places, analysis.written).run()
     storage.update({v: Storage(Place.INPUT, k) for k, v in enumerate(graph.in_vars)})
     storage.update({v: Storage(Place.CONSTANT, k) for k, v in enumerate(constants)})
-    return Program(planned, storage, graph, analysis.results, workspace)
+    return Program(planned, storage, graph, analysis.results, workspace, lives)
 
 
 def _check_static(graph: Graph) -> None:

@@ -283,10 +283,12 @@ class Storage:
 
 @dataclass(eq=False, slots=True)
 class Program:
-    """A lowered graph: steps in order, where every variable lives, and the variable of each output."""
+    """A lowered graph: steps in order, where every variable lives, and the variable of each output; of the variables in memory that are
+    written, the step that writes them first and the one that needs them last (for results: the number of steps)."""
 
     steps: list[Step]
     storage: dict[Var, Storage]
     graph: Graph
     results: list[Var]
     workspace_bytes: int
+    lives: dict[Var, tuple[int, int]]

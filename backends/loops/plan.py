@@ -104,8 +104,8 @@ class Planner:
         self.shared: dict[Var, _Shared] = {}  # the buffer of every value that is made, and of every input that is written
         self.candidates: dict[Var, list[Var]] = {}  # what a value may overwrite by the way in which its kernel reads it
 
-    def run(self) -> tuple[list[Step], dict[Var, Storage], int]:
-        """The steps with the copies that they need, the places, and the bytes of the arena."""
+    def run(self) -> tuple[list[Step], dict[Var, Storage], int, dict[Var, tuple[int, int]]]:
+        """The steps with the copies that they need, the places, the bytes of the arena, and from when to when it needs each variable."""
         self._lifetimes()
         self._locals()
         kernels = [(time, step) for time, step in enumerate(self.steps) if isinstance(step, Kernel)]
@@ -114,7 +114,9 @@ class Planner:
         for time, found in reversed(candidates):  # backwards: where the last value of a chain has to lie decides for the others
             for v in found:
                 self._take_over(time, v)
-        return [*self._with_copies(), *self._copies_into_inputs()], *self._arena()
+        steps = [*self._with_copies(), *self._copies_into_inputs()]
+        storage, total = self._arena()
+        return steps, storage, total, self._lives(steps)
 
     def _lifetimes(self) -> None:
         self.born: dict[Var, int] = {}
@@ -147,8 +149,8 @@ class Planner:
                 readers.setdefault(v, set()).add(time)
         for time, step in enumerate(self.steps):
             if isinstance(step, Kernel):
-                made = writes(step)
-                outside = {v for v in made if v in self.results or readers.get(v, set()) - {time}}
+                outside = {v for v in writes(step) if v in self.results or readers.get(v, set()) - {time}}
+                outside |= {r.var for r in self._partial_roots(step) if r.base is not None}  # its base may have to be copied into it
                 self.storage.update(local_places(step, self.groups[id(step)], outside))
 
     # --- sharing --------------------------------------------------------------------------------------------------------------------------
@@ -260,3 +262,18 @@ class Planner:
         for buffer, offset in offsets.items():
             self.storage.update(dict.fromkeys(buffer.members, Storage(Place.WORKSPACE, offset)))
         return self.storage, total
+
+    def _lives(self, steps: Sequence[Step]) -> dict[Var, tuple[int, int]]:
+        """The first and the last step that need a variable in memory, of all steps."""
+        at = {id(step): k for k, step in enumerate(steps)}
+        ends = [*(at[id(step)] for step in self.steps), len(steps)]
+        lives: dict[Var, tuple[int, int]] = {}
+        for k, step in enumerate(steps):
+            for v in writes(step):
+                if self._is_in_memory(v):
+                    lives.setdefault(v, (k, ends[self.dies[v]] if v in self.born else k))
+        return lives
+
+    def _is_in_memory(self, v: Var) -> bool:
+        storage = self.storage.get(v)
+        return storage is None or storage.place not in (Place.REGISTER, Place.ROW)

@@ -107,7 +107,7 @@ def _choose_again(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], branc
 
     def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
         given = [ct is not None for ct in cts]
-        gradients = [b.interpreter.vjp(branch, active[1:], given) for branch in branches]
+        gradients = [b.interpreter.vjp(branch, active[1:], given)[:2] for branch in branches]
         in_mask = [any(mask[i] for _, mask in gradients) for i in range(len(ins) - 1)]
 
         def padded(gradient: Graph, mask: list[bool]) -> Graph:

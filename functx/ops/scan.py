@@ -209,7 +209,7 @@ def _run_again(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], graph: G
     outs, states = split_list(results, len(graph.outputs))
 
     def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
-        backward, in_mask = b.interpreter.vjp(graph, active, [is_inexact(a.aval.dtype) for a in graph.out_atoms])
+        backward, in_mask, _ = b.interpreter.vjp(graph, active, [is_inexact(a.aval.dtype) for a in graph.out_atoms])
         stacks = [*states, *ins[consts + carries :]]
         fixed, stepped = {k: k for k in range(consts)}, list(range(consts, len(graph.inputs)))
         out_mask = [is_inexact(a.aval.dtype) for a in graph.out_atoms]
@@ -276,7 +276,7 @@ def _whole_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph
     outs = b.whole(*ins, graph=graph)
 
     def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
-        gradient, in_mask = b.interpreter.vjp(graph, active, [ct is not None for ct in cts])
+        gradient, in_mask, _ = b.interpreter.vjp(graph, active, [ct is not None for ct in cts])
         return spread(in_mask, b.whole(*ins, *(ct for ct in cts if ct is not None), graph=gradient))
 
     return outs, pull

@@ -132,7 +132,7 @@ def _pull_while(
     step = inner.full((), 0, UINT8)  # one entry per step, whatever else is kept
     kept = [*outs[: len(graph.outputs)], *(outs[len(graph.outputs) + k] for k in stepped), step]
     body = inner.build(forward.inputs, [Output(a) for a in kept])
-    steps = params["steps"] or shapes.Dim(f"steps{next(_dims)}")
+    steps = shapes.Dim(f"steps{next(_dims)}") if params["steps"] is None else params["steps"]
     results = b.bind(while_, ins, {**params, "graph": body, "steps": steps})
     done, stacks = split_list(results, len(graph.outputs))
     dummy = Var(AbstractArray((), UINT8))

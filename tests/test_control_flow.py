@@ -1,0 +1,293 @@
+"""Loops and choices in the graph: they do what Python loops do, under every transform."""
+
+import itertools
+
+import numpy as np
+import oracles
+import pytest
+from oracles import assert_same
+
+import functx as fx
+import functx.numpy as fnp
+from functx.errors import StructureError
+
+RNG = np.random.default_rng(0)
+WEIGHTS, STEPS = RNG.standard_normal((3, 3)) / 2, RNG.standard_normal((4, 3))
+
+# Each function beside its twin with Python's own loops and choices.
+
+
+def recurrent(w, xs):
+    def step(h, x):
+        h = np.tanh(h @ w + x)
+        return h, h.sum()
+
+    h, sums = fx.scan(step, np.zeros(3), xs)
+    return (h * h).sum() + sums.sum()
+
+
+def recurrent_plain(w, xs):
+    h, total = np.zeros(3), 0.0
+    for x in xs:
+        h = np.tanh(h @ w + x)
+        total = total + h.sum()
+    return (h * h).sum() + total
+
+
+def backwards(w, xs):
+    carry, ys = fx.scan(lambda c, x: ((c[0] * 0.5 + (x @ w).sum(), c[1] + 1), c[0] * x), (0.0, 0), xs, reverse=True)
+    return carry[0] + ys.sum() + carry[1]
+
+
+def backwards_plain(w, xs):
+    c, n, total = 0.0, 0, 0.0
+    for x in xs[::-1]:
+        total = total + (c * x).sum()
+        c, n = c * 0.5 + (x @ w).sum(), n + 1
+    return c + total + n
+
+
+def doubling(w, xs):
+    def body(state):
+        v, k = state
+        return v * 2.0 + np.sin(v) * w[0, 0], k + 1
+
+    v, k = fx.while_loop(lambda state: (np.abs(state[0]) < 100.0).all(), body, (xs[0] + 1.5, 0))
+    return v.sum() * k
+
+
+def doubling_plain(w, xs):
+    v, k = xs[0] + 1.5, 0
+    while (np.abs(v) < 100.0).all():
+        v, k = v * 2.0 + np.sin(v) * w[0, 0], k + 1
+    return v.sum() * k
+
+
+def filled(w, xs):
+    table = fnp.zeros((5, 3))
+    table[0] = xs[0]
+
+    def row(i, total):
+        table[i] = np.sin(table[i - 1] @ w)
+        return total + table[i].sum()
+
+    return fx.fori_loop(1, 5, row, 0.0) + (table * table).sum()
+
+
+def filled_plain(w, xs):
+    table, total = fnp.zeros((5, 3)), 0.0
+    table[0] = xs[0]
+    for i in range(1, 5):
+        table[i] = np.sin(table[i - 1] @ w)
+        total = total + table[i].sum()
+    return total + (table * table).sum()
+
+
+def chosen(w, xs):
+    first = fx.cond(xs[0, 0] > 0, lambda v: np.sin(v) @ w, lambda v: v * 2.0, xs[1])
+    return first.sum() + fx.switch(2, [lambda v: v, lambda v: -v, lambda v: np.exp(v) * w[0]], xs[2]).sum()
+
+
+def chosen_plain(w, xs):
+    first = np.sin(xs[1]) @ w if xs[0, 0] > 0 else xs[1] * 2.0
+    return first.sum() + (np.exp(xs[2]) * w[0]).sum()
+
+
+def nested(w, xs):
+    def outer(c, x):
+        def inner(v):
+            return fx.cond((v * v).sum() < 1.0, lambda q: q * 1.5 + 0.1, lambda q: q + x, v)
+
+        c = fx.fori_loop(0, 3, lambda i, v: inner(v) + 0.1 * i, c)
+        return c @ w, c[0]
+
+    c, ys = fx.scan(outer, xs[0], xs)
+    return c.sum() + ys.sum()
+
+
+def nested_plain(w, xs):
+    c, total = xs[0], 0.0
+    for x in xs:
+        for i in range(3):
+            c = (c * 1.5 + 0.1 if (c * c).sum() < 1.0 else c + x) + 0.1 * i
+        total = total + c[0]
+        c = c @ w
+    return c.sum() + total
+
+
+PAIRS = {
+    "scan": (recurrent, recurrent_plain),
+    "scan in reverse": (backwards, backwards_plain),
+    "while": (doubling, doubling_plain),
+    "a table filled in a loop": (filled, filled_plain),
+    "choices": (chosen, chosen_plain),
+    "nested": (nested, nested_plain),
+}
+each_pair = pytest.mark.parametrize(("f", "plain"), PAIRS.values(), ids=PAIRS)
+
+
+@each_pair
+def test_values_are_those_of_the_python_loop(f, plain):
+    expected = plain(WEIGHTS, STEPS)
+    for run in (f, oracles.reference_jit(f), fx.jit(f, backend="cpp"), fx.checkpoint(f), oracles.reference_jit(fx.checkpoint(f))):
+        np.testing.assert_allclose(run(WEIGHTS, STEPS), expected, rtol=1e-12)
+
+
+@each_pair
+def test_derivatives_equal_differences_to_second_order(f, plain):
+    direction = np.cos(np.arange(9.0)).reshape(3, 3)
+    wanted = oracles.directional(plain, (WEIGHTS, STEPS), (direction, None))
+    for run in (f, oracles.reference_jit(f), fx.checkpoint(f)):
+        np.testing.assert_allclose((fx.grad(run)(WEIGHTS, STEPS) * direction).sum(), wanted, rtol=1e-7)
+        np.testing.assert_allclose(fx.jvp(lambda w, run=run: run(w, STEPS), (WEIGHTS,), (direction,))[1], wanted, rtol=1e-7)
+    gradient = fx.grad(plain, (0, 1))(WEIGHTS, STEPS)
+    for run in (fx.grad(f, (0, 1)), oracles.reference_jit(fx.grad(f, (0, 1))), fx.jit(fx.grad(f, (0, 1)), backend="cpp")):
+        for got, expected in zip(run(WEIGHTS, STEPS), gradient, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
+    second = lambda g: fx.grad(lambda w: (fx.grad(g)(w, STEPS) * direction).sum())(WEIGHTS)  # noqa: E731
+    np.testing.assert_allclose(second(f), second(plain), rtol=1e-8, atol=1e-9)
+
+
+@each_pair
+def test_vmap_equals_the_loop_over_examples(f, plain):
+    weights = np.stack([WEIGHTS, WEIGHTS * 0.7, -WEIGHTS])
+    steps = np.stack([STEPS, -STEPS, STEPS[::-1] * 0.3])
+    for axes in ((0, None), (None, 0), (0, 0)):
+        args = [a if axis == 0 else a[0] for a, axis in zip((weights, steps), axes, strict=True)]
+        lanes = [[a[i] if axis == 0 else a for a, axis in zip(args, axes, strict=True)] for i in range(3)]
+        for run in (fx.vmap(f, axes), oracles.reference_jit(fx.vmap(f, axes))):
+            np.testing.assert_allclose(run(*args), [plain(*lane) for lane in lanes], rtol=1e-12)
+        slopes = [fx.grad(plain)(*lane) for lane in lanes]
+        np.testing.assert_allclose(fx.vmap(fx.grad(f), axes)(*args), slopes, rtol=1e-10, atol=1e-12)
+        total = fx.grad(lambda *args, axes=axes: fx.vmap(f, axes)(*args).sum())(*args)
+        np.testing.assert_allclose(total, slopes if axes[0] == 0 else np.sum(slopes, 0), rtol=1e-10, atol=1e-12)
+
+
+# --- known answers ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_reverse_mode_through_while():
+    f = lambda x: fx.lax.while_loop(lambda v: v < 100, lambda v: v * 2, x)  # noqa: E731
+    assert_same(f(3.0), 192.0)
+    assert_same(fx.jit(fx.value_and_grad(f))(3.0), (192.0, 64.0))
+    np.testing.assert_array_equal(fx.vmap(fx.grad(f))(np.array([3.0, 5.0])), [64, 32])
+
+
+def test_a_traced_bound_compiles_once():
+    f = lambda x, n: fx.lax.fori_loop(0, n, lambda i, v: v * x, 1.0)  # noqa: E731
+    jitted = fx.jit(fx.grad(f))
+    assert [jitted(2.0, n) for n in (5, 0, 1)] == [80.0, 0.0, 1.0] and jitted.cache_info().traces == 1
+
+
+def test_a_buffer_filled_in_a_loop():
+    def f(x, n=5):
+        ys = fnp.zeros(n)
+        ys[0] = x
+
+        def body(i, nothing):
+            ys[i] = np.sin(ys[i - 1])
+            return nothing
+
+        fx.fori_loop(1, n, body, ())
+        return ys.sum()
+
+    for run in (fx.value_and_grad(f), fx.jit(fx.value_and_grad(f))):
+        np.testing.assert_allclose(run(1.0), (3.893097, 2.370785), rtol=1e-6)
+
+
+def test_a_branch_that_is_not_taken_stays_out_of_the_derivative():
+    f = lambda e: fx.lax.cond(e > 0, np.sqrt, lambda q: 0.0 * q, e)  # noqa: E731
+    for run in (lambda g: g, fx.jit):
+        np.testing.assert_array_equal(run(fx.grad(lambda x: fx.vmap(f)(x).sum()))(np.array([0.0, 4.0])), [0, 0.25])
+
+
+def test_an_array_of_the_caller_is_written_in_a_loop():
+    def f(buf, n):
+        def body(i, c):
+            buf[i] = buf[i] + c
+            return c + 1.0
+
+        return fx.fori_loop(0, n, body, 1.0)
+
+    def plain(buf, n):
+        c = 1.0
+        for i in range(n):
+            buf[i] = buf[i] + c
+            c = c + 1.0
+        return c
+
+    runs = [f, oracles.reference_jit(f), fx.jit(f), lambda b, n: fx.value_and_grad(lambda s, b: f(b, n) * s)(1.0, b)[0], fx.checkpoint(f)]
+    for run in runs:
+        mine, expected = np.arange(5.0), np.arange(5.0)
+        assert run(mine, 3) == plain(expected, 3)
+        np.testing.assert_array_equal(mine, expected)
+
+
+def test_the_carry_is_a_value():
+    start = np.zeros(3)
+
+    def body(i, c):
+        c[i] += 1.0
+        return c
+
+    for run in (lambda f: f, oracles.reference_jit):
+        assert run(lambda s: fx.fori_loop(0, 2, body, s))(start).tolist() == [1, 1, 0] and start.tolist() == [0, 0, 0]
+
+
+def test_a_carry_that_changes_type_is_promoted_once():
+    traces = []
+
+    def body(c, x):
+        traces.append(np.result_type(c) if not hasattr(c, "dtype") else c.dtype)
+        return c + x, c
+
+    for run in (lambda f: f, oracles.reference_jit):
+        carry, ys = run(lambda xs: fx.scan(body, 0, xs))(np.array([0.5, 1.5]))
+        assert_same(carry, np.float64(2.0))
+        assert_same(ys, np.array([0.0, 0.5]))
+    assert traces == [np.int64, np.float64] * 2
+    assert_same(fx.fori_loop(0, 3, lambda i, v: v * 2, np.float32(1)), np.float32(8))
+    assert_same(fx.while_loop(lambda v: v < 5, lambda v: v + 1, 0), 5)
+
+
+MISTAKES = {
+    "the carry changes shape": (lambda x: fx.scan(lambda c, _: (np.append(c, 1.0), None), x, length=2), r"'carry'.*f64\[2\].*f64\[3\]"),
+    "no pair": (lambda x: fx.scan(lambda c, v: c, 0.0, x), "must return a pair"),
+    "another structure": (lambda x: fx.scan(lambda c, v: ((c, c), v), 0.0, x), "must return a carry of structure"),
+    "no length": (lambda x: fx.scan(lambda c, v: (c, v), x), "number of steps is unknown"),
+    "lengths differ": (lambda x: fx.scan(lambda c, v: (c, None), 0.0, (x, x[:1])), "lengths differ"),
+    "branches of two shapes": (lambda x: fx.cond(True, lambda v: v, lambda v: v[:1], x), r"f64\[1\]|f64\[2\]"),
+    "branches of two structures": (lambda x: fx.cond(True, lambda v: v, lambda v: (v, v), x), "same structure"),
+    "a predicate of several bools": (lambda x: fx.cond(x > 0, np.sin, np.cos, x), r"np.where\(pred"),
+    "a condition of several bools": (lambda x: fx.while_loop(lambda v: v > 0, np.sin, x), r"\.any\(\) or \.all\(\)"),
+}
+
+
+@pytest.mark.parametrize(("run", "text"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_explained(run, text):
+    for wrap in (oracles.reference_jit, fx.make_ir):
+        with pytest.raises(StructureError, match=text):
+            wrap(run)(np.ones(2))
+    if "branches" not in text and "same structure" not in text and "f64" not in text:  # values tell which branch is taken, and no more
+        with pytest.raises(StructureError, match=text):
+            run(np.ones(2))
+
+
+def test_results_and_operands_that_nobody_needs_are_dropped():
+    def f(x):
+        (a, b), ys = fx.scan(lambda c, v: ((c[0] + v, c[1] * np.sin(v)), np.exp(c[1])), (0.0, 1.0), x)
+        return a
+
+    text = str(fx.jit(f, backend="reference").ir(np.ones(3)))
+    assert "sin" not in text and "exp" not in text
+
+
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_any_number_of_steps(length):
+    xs = np.arange(float(length))
+    carry, ys = fx.scan(lambda c, x: (c + x, c * x), 1.0, xs)
+    expected = list(itertools.accumulate(xs, initial=1.0))
+    assert carry == expected[-1] and ys.tolist() == [c * x for c, x in zip(expected, xs, strict=False)]
+    slope = fx.grad(lambda s: fx.scan(lambda c, x: (c * s + x, None), 1.0, xs)[0])(1.0)
+    assert slope == sum(expected[:-1])
+    assert fx.map(lambda v: v * 2, np.arange(7), batch_size=3).tolist() == list(range(0, 14, 2))

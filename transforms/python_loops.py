@@ -1,0 +1,99 @@
+"""Loops on concrete values: plain Python loops, with the conditions that loops in a graph have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functx import trees
+from functx.errors import StructureError
+from functx.ir import AbstractArray
+from functx.source import function_source
+from functx.trace import type_of_value, where
+
+
+def scan(f: Callable[..., Any], init: Any, xs: Any, length: int, reverse: bool) -> tuple[Any, Any]:
+    """The carry after ``length`` steps, at least one, and the ys stacked."""
+    leaves, xs_tree = trees.flatten(xs)
+    carry, ys = _own(init), []
+    for k in reversed(range(length)) if reverse else range(length):
+        out = f(carry, trees.unflatten(xs_tree, [leaf[k] for leaf in leaves]))
+        check_pair(f, trees.structure(carry), [trees.structure(v) for v in out] if type(out) is tuple else [])
+        _check_step("scan", f, carry, out[0])
+        carry = out[0]
+        ys.append(out[1])
+    if reverse:
+        ys.reverse()
+    return carry, trees.map(lambda *steps: np.stack(steps), *ys)
+
+
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init: Any) -> Any:
+    """The first carry for which the condition does not hold."""
+    carry = _own(init)
+    while True:
+        truth = cond_fun(carry)
+        check_condition(cond_fun, np.shape(truth))
+        if not truth:
+            return carry
+        new = body_fun(carry)
+        _check_step("while_loop", body_fun, carry, new)
+        carry = new
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init: Any) -> Any:
+    """The carry after the steps of a range."""
+    carry = _own(init)
+    for i in range(lower, upper):
+        new = body_fun(i, carry)
+        _check_step("fori_loop", body_fun, carry, new)
+        carry = new
+    return carry
+
+
+def _own(init: Any) -> Any:
+    """The carry is a value: what a body writes into it does not change the caller's array."""
+    return trees.map(lambda v: v.copy() if isinstance(v, np.ndarray) else v, init)
+
+
+def _check_step(kind: str, f: Callable[..., Any], before: Any, after: Any) -> None:
+    structure = trees.structure(before)
+    check_structure(kind, f, structure, trees.structure(after))
+    avals = [[type_of_value(v) for v in trees.leaves(tree)] for tree in (before, after)]
+    check_carry(kind, f, *avals, [f"'carry{path}'" for path in trees.leaf_paths(before)])
+
+
+def check_pair(f: Callable[..., Any], tree: Any, parts: Sequence[Any]) -> None:
+    """The body of a scan returns a carry like the one that it takes, and a y."""
+    if len(parts) != 2 or parts[0] != tree:
+        what = "a pair (carry, y)" if len(parts) != 2 else f"a carry of structure {tree}, and it is {parts[0]}"
+        raise StructureError(f"scan: {function_source(f)} must return {what}", where=where(), fix="return carry, y (y may be None)")
+
+
+def check_structure(kind: str, f: Callable[..., Any], tree: Any, out_tree: Any) -> None:
+    """A body returns the structure that it takes."""
+    if out_tree != tree:
+        what = f"{kind}: {function_source(f)} takes a carry of structure {tree} and returns {out_tree}"
+        raise StructureError(what, where=where(), fix="return what it takes")
+
+
+def check_carry(
+    kind: str, f: Callable[..., Any], before: Sequence[AbstractArray], after: Sequence[AbstractArray], labels: Sequence[str]
+) -> None:
+    """A body returns the shapes that it takes."""
+    for a, c, label in zip(before, after, labels, strict=True):
+        if a.shape != c.shape:
+            raise StructureError(
+                f"{kind}: the carry {label} goes in as {a} and comes out as {c}",
+                where=function_source(f),
+                why="every step must take what the one before gives",
+                fix="give the initial value the shape that it keeps",
+            )
+
+
+def check_condition(f: Callable[..., Any], shape: tuple[Any, ...]) -> None:
+    """A condition is one bool."""
+    if shape != ():
+        what = f"while_loop: the condition {function_source(f)} gives an array of shape {shape}"
+        raise StructureError(what, where=where(), why="a loop goes on or ends", fix="reduce it, with .any() or .all()")
