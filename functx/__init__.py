@@ -9,6 +9,7 @@ from functx import trees as tree
 from functx.backends import clear_cache
 from functx.collectives import axis_index, axis_size, pmax, pmean, pmin, psum
 from functx.config import disable_jit
+from functx.explain import explain
 from functx.ir import Graph
 from functx.lax import stop_gradient
 from functx.rebinding import rebind_numpy
@@ -36,8 +37,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "axis_index", "axis_size", "checkpoint", "checkpoint_name", "checkpoint_policies",
-    "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "disable_jit", "errors", "eval_shape", "explain_misses", "fori_loop",
-    "functionalize", "grad", "hessian", "hvp", "interop", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph", "jvp", "lax",
+    "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "disable_jit", "errors", "eval_shape", "explain", "explain_misses",
+    "fori_loop", "functionalize", "grad", "hessian", "hvp", "interop", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph", "jvp", "lax",
     "linear_transpose", "linearize", "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "print_saved_residuals", "psum", "rebind_numpy",
     "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "tree", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip

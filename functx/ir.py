@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,6 +115,14 @@ class Eqn:
     mark: Mark | None = None
     remat: int | None = None
 
+    @property
+    def effect(self) -> bool:
+        """Whether running it is seen from outside: it must be kept, once and in order. Of a loop or call its bodies decide."""
+        primitive = self.primitive
+        return primitive.effect or any(
+            isinstance(value, Graph) and value.effect and name not in primitive.rules for name, value in self.params.items()
+        )
+
     def replace(self, **changes: Any) -> Eqn:
         """A copy with other fields."""
         return replace(self, **changes)
@@ -197,6 +206,11 @@ class Graph:
     def outputs_in(self, env: Mapping[Var, Atom]) -> tuple[Output, ...]:
         """The output slots with their atoms read from an environment."""
         return tuple(slot.with_atom(read(env, slot.atom)) for slot in self.outputs)
+
+    @cached_property
+    def effect(self) -> bool:
+        """Whether evaluating it is seen from outside."""
+        return any(eqn.effect for eqn in self.eqns)
 
     def replace(self, **changes: Any) -> Graph:
         """A copy with other fields."""

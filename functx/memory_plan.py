@@ -49,9 +49,7 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         rows = [("bytes", "born", "dies", "place", "what", "line")]
-        rows += [
-            (f"{b.nbytes:,}", str(b.born), str(b.dies), b.place, b.what, b.source.short if b.source else "") for b in self.buffers
-        ]
+        rows += [(f"{b.nbytes:,}", str(b.born), str(b.dies), b.place, b.what, b.source.short if b.source else "") for b in self.buffers]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [f"peak: {self.peak:,} bytes beside the arguments, {self.workspace_bytes:,} of them workspace"]
         for row in rows:
@@ -63,7 +61,7 @@ class MemoryPlan:
 
 def evaluation_plan(graph: Graph) -> MemoryPlan:
     """The plan of a graph whose equations run in order, each result in memory of its own until it is read last; views take none. At the
-    end the results are copied.
+    end the results are copied. What implementations of primitives need for themselves is not known.
     """
     end, producer = len(graph.eqns), {v: eqn for eqn in graph.eqns for v in eqn.outputs}
     buffers = []

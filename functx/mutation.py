@@ -71,16 +71,49 @@ def make_view(
     return parent.stage.view(parent, op, AbstractArray(aval.shape, aval.dtype), shadow)
 
 
-def write(handle: Tracer, value: Atom) -> None:
-    """Replace the contents of ``handle`` by ``value``, of the same shape and dtype, as everyone who shares its memory will see."""
+# How a write to a part of an array goes into memory where several elements are one place: f(the places one after another, the place of
+# each element of the array) gives the places anew. Elements that are not written must not count as written last.
+PlaceWriter = Callable[[Atom, Atom], Atom]
+
+
+def write(handle: Tracer, value: Atom, into_places: PlaceWriter | None = None) -> None:
+    """Replace the contents of ``handle`` by ``value``, of the same shape and dtype, as everyone who shares its memory will see;
+    ``into_places`` tells what of it is new, if it is not all.
+    """
     check_writeable(handle)
     _check_bits(handle, value)
     if handle.root.generation == 0:
         Trace.before_first_write(handle)
-    write_through(handle, value)
+    write_through(handle, value, into_places)
 
 
-def write_through(handle: Tracer, value: Atom) -> None:
+def write_where(handle: Tracer, mask: Atom, value: Atom) -> None:
+    """Write ``value``, of the handle's shape, where a mask of that shape holds."""
+    b, n = handle.stage.emit, shapes.size(handle.aval.shape)
+
+    def into_places(row: Atom, places: Atom) -> Atom:
+        size = row.aval.shape[0]
+        chosen = b.select(mask, places, b.full(places.aval.shape, size, INT64))  # the others go to a place behind the last one
+        longer = b.concatenate(row, b.full((1,), 0, row.aval.dtype), axis=0)
+        written = b.scatter_set(longer, b.reshape(value, shape=(n,)), b.reshape(chosen, shape=(n,)), axes=(0,))
+        return b.slice(written, starts=(0,), sizes=(size,), steps=(1,))
+
+    write(handle, b.select(mask, value, handle.atom), into_places)
+
+
+def write_at(handle: Tracer, update: Atom, indices: Sequence[Atom], axes: tuple[int, ...], primitive: str = "scatter_set") -> None:
+    """Write ``update`` into the elements that index arrays select, one after another, or combine them (``scatter_add`` and the like)."""
+    b, count = handle.stage.emit, shapes.size(update.aval.shape)
+    scatter = getattr(b, primitive)
+
+    def into_places(row: Atom, places: Atom) -> Atom:
+        chosen = b.gather(places, *indices, axes=axes)
+        return scatter(row, b.reshape(update, shape=(count,)), b.reshape(chosen, shape=(count,)), axes=(0,))
+
+    write(handle, scatter(handle.atom, update, *indices, axes=axes), into_places)
+
+
+def write_through(handle: Tracer, value: Atom, into_places: PlaceWriter | None = None) -> None:
     """Give the memory of a handle new contents. Views of it, this one too, are read again from there, so that the newest value of the whole
     is the only one that is needed: compiled code can then write it in place.
     """
@@ -88,7 +121,7 @@ def write_through(handle: Tracer, value: Atom) -> None:
     if parent is None:
         handle.assign(value)
     elif (repeating := _repeating(handle)) is not None:
-        write_through(repeating.parent, _last_written(handle, value, repeating))
+        write_through(repeating.parent, _last_written(handle, value, repeating, into_places))
     else:
         write_through(parent, WRITE_THROUGH[op.primitive](handle.stage.emit, parent.atom, value, op))
 
@@ -101,7 +134,7 @@ def _repeating(handle: Tracer) -> Tracer | None:
     return found
 
 
-def _last_written(handle: Tracer, value: Atom, repeating: Tracer) -> Atom:
+def _last_written(handle: Tracer, value: Atom, repeating: Tracer, into_places: PlaceWriter | None) -> Atom:
     """The contents of the parent of ``repeating`` after a write through views of it: of what goes to one place, the last one stays."""
     b, parent = handle.stage.emit, repeating.parent
     n, count = shapes.size(parent.aval.shape), shapes.size(handle.aval.shape)
@@ -114,8 +147,12 @@ def _last_written(handle: Tracer, value: Atom, repeating: Tracer) -> Atom:
             what = "a part of the numbers, or their bits, cannot be written through np.broadcast_arrays"
             raise UnsupportedError(what, where=where(), fix="write to a copy: x.copy()")
         (places,) = b.bind(view.view_op.primitive, (places, *view.view_op.operands), view.view_op.params)
-    flat = b.scatter_set(b.reshape(parent.atom, shape=(n,)), b.reshape(value, shape=(count,)), b.reshape(places, shape=(count,)), axes=(0,))
-    return b.reshape(flat, shape=parent.aval.shape)
+    row = b.reshape(parent.atom, shape=(n,))
+    if into_places is None:
+        row = b.scatter_set(row, b.reshape(value, shape=(count,)), b.reshape(places, shape=(count,)), axes=(0,))
+    else:
+        row = into_places(row, places)
+    return b.reshape(row, shape=parent.aval.shape)
 
 
 def _check_bits(handle: Tracer, value: Atom) -> None:

@@ -14,9 +14,11 @@ import numpy as np
 
 from functx.dtypes import is_complex
 from functx.errors import MissingRuleError
-from functx.ir import AbstractArray, Atom, GraphBuilder, Literal
+from functx.ir import AbstractArray, Atom, Eqn, GraphBuilder, Literal
 
 PRIMITIVES: dict[str, Primitive] = {}
+
+_RECENT = 24  # equations among which the maker of a cotangent is looked for
 
 
 @dataclass(eq=False, repr=False)
@@ -43,7 +45,8 @@ class Primitive:
       recompute: "cheap", "costly" or "never", for the partitioner.
       views: the result can be a view of operand 0.
       cost: computing one element of the result, in additions; what decides whether a backend stores a value or computes it again.
-      effect: must be kept and kept in order.
+      effect: must be kept and kept in order (of an equation: ``Eqn.effect``).
+      rules: parameters with graphs of derivatives, which evaluating it does not run.
       checks(ins, **params): what running it verifies, as a hashable key (None: it cannot fail). An equation without use is kept for its
         check, unless another one checks the same.
       flops(*avals, **params): floating-point operations.
@@ -66,6 +69,7 @@ class Primitive:
     views: bool = False
     cost: int = 1
     effect: bool = False
+    rules: Sequence[str] = ()
     checks: Callable[..., Any] = field(default=lambda ins, **params: None)
     differentiable: bool = True
     multiple: bool = False
@@ -158,7 +162,31 @@ class Emitter(GraphBuilder):
         return self.broadcast(x, shape=(size, *shape), dims=tuple(range(1, len(shape) + 1)))
 
     def add_cotangents(self, a: Atom | None, c: Atom | None) -> Atom | None:
-        """Their sum, where None is zero."""
+        """Their sum, where None is zero. What is zero but for a few places is added in these places only."""
         if a is None or c is None:
             return c if a is None else a
+        for x, y in ((a, c), (c, a)):
+            added = self._added_in_place(x, y)
+            if added is not None:
+                return added
         return self.add(a, c)
+
+    def _added_in_place(self, x: Atom, y: Atom) -> Atom | None:
+        """``x + y`` for a ``y`` that was just put into zeros: by a slice or by indices."""
+        eqn = self._recent(y)
+        if eqn is None or eqn.primitive.name not in ("scatter_add", "slice_set") or not self._is_zero(eqn.inputs[0]):
+            return None
+        _, update, *indices = eqn.inputs
+        if eqn.primitive.name == "scatter_add":
+            return self.scatter_add(x, update, *indices, **eqn.params)
+        here = self.slice(x, sizes=update.aval.shape, **eqn.params)
+        return self.slice_set(x, self.add(here, update), **eqn.params)
+
+    def _recent(self, atom: Atom) -> Eqn | None:
+        """The equation that computes an atom, if it is one of the last few."""
+        return next((e for e in reversed(self.eqns[-_RECENT:]) if atom in e.outputs), None)
+
+    def _is_zero(self, atom: Atom) -> bool:
+        eqn = self._recent(atom)
+        fill = eqn.inputs[0] if eqn is not None and eqn.primitive.name == "broadcast" else atom
+        return isinstance(fill, Literal) and fill.value == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -96,12 +96,12 @@ def as_joint(graph: Graph, region: int, forward_inputs: int, forward_outputs: in
     return JointGraph(graph.inputs, graph.consts, graph.eqns, graph.outputs, region, forward_inputs, forward_outputs)
 
 
-def partition_joint(joint: JointGraph, options: PartitionOptions = DEFAULT) -> Partition:
-    """Simplify a joint graph, decide what is kept, and split it."""
+def partition_joint(joint: JointGraph, options: PartitionOptions = DEFAULT, priced: Collection[Var] = ()) -> Partition:
+    """Simplify a joint graph, decide what is kept, and split it. ``priced``: inputs that cost memory to keep."""
     graph = simplify(joint)
     late = set(graph.in_vars[joint.forward_inputs :])
     sides = _sides(graph, Mark(joint.region, "backward"), late)
-    problem = analyse(graph, sides, joint.forward_outputs)
+    problem = analyse(graph, sides, joint.forward_outputs, priced)
     plan = plan_for(problem, options)
     whole, behind = recompute(graph, sides, plan, joint.forward_outputs)
     forward, backward = split_at(whole, behind, joint.forward_inputs, joint.forward_outputs)

@@ -11,10 +11,10 @@ from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Mark, Output, O
 from functx.primitive import Emitter
 from functx.transforms.batching import emit_vmap
 from functx.transforms.forward import emit_jvp
+from functx.transforms.halves import as_joint, partition_joint
 from functx.transforms.inline import inline_calls
 from functx.transforms.keeping import without
 from functx.transforms.reverse import mark_by_dependence, pullback
-from functx.transforms.split import split_joint
 from functx.util import zip_strict
 
 _regions = itertools.count(1)
@@ -74,10 +74,12 @@ class Interpreter:
         inputs = [*graph.inputs, *given, *(Input(ct, InRole.COTANGENT) for ct in cts if ct is not None)]
         return b.build(inputs, outputs), [ct is not None for ct in in_cts], read
 
-    def split(self, graph: Graph, active: Sequence[bool]) -> tuple[Graph, Graph, list[bool], list[bool]]:
+    def split(
+        self, graph: Graph, active: Sequence[bool], priced: Sequence[bool] | None = None
+    ) -> tuple[Graph, Graph, list[bool], list[bool]]:
         """Inputs to outputs and residuals; residuals and the cotangents of all outputs that can have one to those of the active inputs.
 
-        Returns also which inputs get a cotangent, and which outputs have one.
+        ``priced``: which inputs cost memory to keep as residuals. Returns also which inputs get a cotangent, and which outputs have one.
         """
         b = self.emitter()
         forward, backward = self.new_region(b)
@@ -88,7 +90,9 @@ class Interpreter:
         inputs = [*graph.inputs, *(Input(ct, InRole.COTANGENT) for ct in cts if ct is not None)]
         outputs = [s.with_atom(a) for s, a in zip_strict(graph.outputs, pulled.outs)]
         joint = b.build(inputs, [*outputs, *(Output(ct, OutRole.GRADIENT) for ct in in_cts if ct is not None)])
-        return *split_joint(joint, len(graph.inputs), len(outputs)), [ct is not None for ct in in_cts], [ct is not None for ct in cts]
+        costly = set(itertools.compress(graph.in_vars, priced or ()))
+        halves = partition_joint(as_joint(joint, forward.region, len(graph.inputs), len(outputs)), priced=costly)
+        return halves.forward, halves.backward, [ct is not None for ct in in_cts], [ct is not None for ct in cts]
 
     def _pulled_back(self, b: Emitter, pulled: Any, cts: Sequence[Var | None], forward: Mark, backward: Mark) -> list[Atom | None]:
         b.mark, start = backward, len(b.eqns)

@@ -9,7 +9,7 @@ memory anyway is kept unless a memory budget asks otherwise; calls that nobody c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -115,20 +115,22 @@ class Plan:
 # --- analysis -----------------------------------------------------------------------------------------------------------------------------
 
 
-def analyse(graph: Graph, sides: Sides, forward_outputs: int | None = None) -> Problem:
+def analyse(graph: Graph, sides: Sides, forward_outputs: int | None = None, priced: Collection[Var] = ()) -> Problem:
     """The values between the sides. ``forward_outputs``: so many outputs are what the forward side gives the caller, the others are handed
-    on by the backward side (None: all stay where they are computed).
+    on by the backward side (None: all stay where they are computed). ``priced``: inputs that cost memory to keep (the carry of a loop, which
+    is another one in every step).
     """
     outputs = graph.out_atoms
-    return _Analyser(graph, sides, outputs[:forward_outputs]).run([] if forward_outputs is None else outputs[forward_outputs:])
+    return _Analyser(graph, sides, outputs[:forward_outputs], priced).run([] if forward_outputs is None else outputs[forward_outputs:])
 
 
 class _Analyser:
-    def __init__(self, graph: Graph, sides: Sides, results: Sequence[Atom]):
+    def __init__(self, graph: Graph, sides: Sides, results: Sequence[Atom], priced: Collection[Var]):
         self.graph, self.sides = graph, sides
         self.producer = {v: i for i, eqn in enumerate(graph.eqns) for v in eqn.outputs}
         self.there = {*graph.in_vars, *(v for v, _ in graph.consts)}
         self.results = {a for a in results if isinstance(a, Var)}
+        self.priced = priced
         self.stored = self._stored(sides.forward)
         self.stored_behind = self._stored(sides.backward)
         self.primal = self._primal(results)
@@ -181,7 +183,8 @@ class _Analyser:
     def _value(self, v: Var, distance: int) -> Value:
         number = self.producer.get(v)
         if v in self.there:
-            return Value(v, 0.0, kept="it is an input", always=True)
+            weight = float(v.aval.nbytes_hint) if v in self.priced else 0.0
+            return Value(v, weight, kept="it is an input", always=True)
         if not self._is_forward(number):
             return Value(v, self._weight(v, distance), kept="it is computed outside", always=True)
         eqn, depends = self.graph.eqns[number], self._inputs(v)
@@ -206,7 +209,7 @@ class _Analyser:
         primitive = eqn.primitive
         if primitive is keep:
             return "a checkpoint's policy keeps it", True
-        if primitive.effect or primitive.recompute == "never":
+        if eqn.effect or primitive.recompute == "never":
             return f"{primitive.name} happens once", True
         if primitive.views:
             return None, False

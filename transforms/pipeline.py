@@ -58,8 +58,6 @@ def simplify(graph: Graph) -> Graph:
     return run_passes(SIMPLIFY, graph)
 
 
-def optimize(
-    graph: Graph, options: PartitionOptions = DEFAULT, peak: Peak | None = None, found: list[Region] | None = None
-) -> Graph:
+def optimize(graph: Graph, options: PartitionOptions = DEFAULT, peak: Peak | None = None, found: list[Region] | None = None) -> Graph:
     """Run the pipeline."""
     return run_passes(pipeline(options, peak, found), graph)

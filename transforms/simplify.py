@@ -38,7 +38,7 @@ def _live(eqns: Sequence[Eqn], live: set[Atom]) -> list[Eqn]:
     """The equations that compute what is in ``live``, last first; adds what they read to it."""
     kept = []
     for eqn in reversed(eqns):
-        if eqn.primitive.effect or not live.isdisjoint(eqn.outputs):
+        if eqn.effect or not live.isdisjoint(eqn.outputs):
             eqn = _pruned(eqn, live)
             live.update(eqn.inputs)
             kept.append(eqn)
@@ -71,7 +71,7 @@ def common_subexpressions(graph: Graph) -> Graph:
     for eqn in graph.eqns:
         inputs = tuple(read(env, a) for a in eqn.inputs)
         key = (eqn.primitive, inputs, hashable(eqn.params), eqn.remat)
-        if not eqn.primitive.effect and key in seen:
+        if not eqn.effect and key in seen:
             env.update(zip_strict(eqn.outputs, seen[key]))
             continue
         seen[key] = eqn.outputs
@@ -105,7 +105,7 @@ def _folded(eqn: Eqn, values: Mapping[Var, Any]) -> list[np.ndarray] | None:
     """The results of an equation on constants; None if it is not foldable."""
     constant = all(isinstance(a, Literal) or a in values for a in eqn.inputs)
     small = all(v.aval.nbytes_hint <= MAX_FOLDED_BYTES and is_static(v.aval.shape) for v in eqn.outputs)
-    if not constant or not small or eqn.primitive.effect:
+    if not constant or not small or eqn.effect:
         return None
     try:
         return [np.asarray(r, v.aval.dtype) for r, v in zip_strict(eval_eqn(eqn, values), eqn.outputs)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functx.backend import CompiledStep, NativeCode, write_map
+from functx.backends.loops.control import flattened
 from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError
 from functx.interpret import eval_eqn
 from functx.ir import AbstractArray, Graph, Literal, Var
@@ -46,7 +47,8 @@ class CppExecutable:
     def __init__(self, graph: Graph, library: Any, interface: Interface, generate: Callable[[], Source], compiled: bool):
         self.graph, self.library, self._generate = graph, library, generate
         self.workspace_bytes, self.compiled = interface.workspace_bytes, compiled
-        self.fallbacks = list(dict.fromkeys(graph.eqns[k].primitive.name for k in interface.calls))
+        self._eqns = flattened(graph)  # by the numbers that the code has for them
+        self.fallbacks = list(dict.fromkeys(self._eqns[k].primitive.name for k in interface.calls))
         self._passed = [graph.consts[k][1] for k in interface.passed_constants]
         self._in_avals = graph.in_avals
         self.out_avals, self.writes = graph.out_avals, write_map(graph)
@@ -83,7 +85,7 @@ class CppExecutable:
         return outputs
 
     def _error(self, number: int, kind: int, values: Sequence[int]) -> Exception:
-        eqn = self.graph.eqns[number]
+        eqn = self._eqns[number]
         where = eqn.source.describe() if eqn.source else None
         if kind == _INDEX:
             index, axis, size = values[:3]
@@ -96,7 +98,7 @@ class CppExecutable:
 
     def _call_back(self, number: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Evaluate an equation between buffers that are given by address."""
-        eqn = self.graph.eqns[number]
+        eqn = self._eqns[number]
         variables = [a for a in eqn.inputs if not isinstance(a, Literal)]
         env: dict[Var, np.ndarray] = {v: _array_at(address, v.aval, False) for v, address in zip_strict(variables, inputs)}
         for v, address, value in zip_strict(eqn.outputs, outputs, eval_eqn(eqn, env)):

@@ -256,6 +256,14 @@ static int call_back(FunctxCall* call, int32_t eqn, void* const* inputs, void* c
   return FUNCTX_CALLBACK_FAILED;
 }
 """,
+    "hand_on": """\
+// A body has failed: its error becomes that of the call around it.
+static int hand_on(FunctxCall* call, const FunctxCall& inner, int status) {
+  call->error_kind = inner.error_kind, call->error_eqn = inner.error_eqn;
+  __builtin_memcpy(call->error_values, inner.error_values, sizeof call->error_values);
+  return status;
+}
+""",
     "matmul": """\
 extern "C" {
 void scipy_cblas_sgemm(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);

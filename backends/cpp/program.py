@@ -7,13 +7,14 @@ import math
 import re
 from dataclasses import dataclass
 
+from functx.backends.cpp.control import loop_lines
 from functx.backends.cpp.executable import Interface
 from functx.backends.cpp.functions import math_snippet
 from functx.backends.cpp.kernels import Function, emit_kernel
 from functx.backends.cpp.prelude import HEADER, needed_snippets
 from functx.backends.cpp.sorting import sort_function
 from functx.backends.cpp.types import ctype, literal, stored
-from functx.backends.loops.nodes import Call, Copy, Kernel, MatMul, Place, Program, Sort, Step
+from functx.backends.loops.nodes import Call, Copy, Kernel, Loop, MatMul, Place, Program, Sort, Step
 from functx.backends.loops.plan import writes
 from functx.backends.loops.report import sizes_of
 from functx.ir import Literal, Var
@@ -40,9 +41,15 @@ def emit(program: Program, threshold: int, vector_math: frozenset[str]) -> Sourc
 
 
 class _ProgramEmitter:
-    def __init__(self, program: Program, threshold: int, vector_math: frozenset[str]):
+    """Writes ``run``, or, below another emitter, the function of a body, which shares kernels with all others."""
+
+    def __init__(self, program: Program, threshold: int, vector_math: frozenset[str], above: _ProgramEmitter | None = None):
         self.program, self.threshold, self.vector_math = program, threshold, vector_math
-        self.functions: dict[str, str] = {}
+        self.functions: dict[str, str] = above.functions if above else {}
+        self.calls: list[int] = above.calls if above else []
+        self.names: list[str] = above.names if above else []
+        self.name = f"body{len(self.names)}" if above else "run"
+        self.names.append(self.name)
         self.body: list[str] = []
         self.scratch = 0
         self.arena = -(-program.workspace_bytes // 64) * 64
@@ -51,6 +58,20 @@ class _ProgramEmitter:
         self.passed = {k: inputs + i for i, k in enumerate(big)}
 
     def run(self) -> Source:
+        """The whole source."""
+        code = "\n".join(self.function())
+        routines = self._math(code)
+        text = "\n".join([HEADER, *needed_snippets("\n".join([*routines, code])), *routines, code])
+        interface = Interface(self.workspace_bytes, tuple(self.passed), tuple(self.calls))
+        return Source(text, interface, "matmul<" in code, len(self.functions), self.program)
+
+    @property
+    def workspace_bytes(self) -> int:
+        """What the function needs: values, then scratch memory of kernels and bodies, one after the other."""
+        return self.arena + self.scratch
+
+    def function(self) -> list[str]:
+        """The function of the program, after all that it calls."""
         definitions = []
         for step in self.program.steps:
             if isinstance(step, Kernel):
@@ -59,19 +80,15 @@ class _ProgramEmitter:
                 self._matmul(step)
             elif isinstance(step, Sort):
                 definitions += self._sort(step)
+            elif isinstance(step, Loop):
+                definitions += self._loop(step)
             elif isinstance(step, Call):
                 self._call(step)
             else:
                 self._copy(step)
-        code = "\n".join([*self._constants(), *definitions, *self._run()])
-        routines = self._math(code)
-        text = "\n".join([HEADER, *needed_snippets("\n".join([*routines, code])), *routines, code])
-        calls = tuple(step.eqn for step in self.program.steps if isinstance(step, Call))
-        blas = any(isinstance(step, MatMul) for step in self.program.steps)
-        return Source(text, Interface(self.arena + self.scratch, tuple(self.passed), calls), blas, len(self.functions), self.program)
-
-    def _run(self) -> list[str]:
-        return ['extern "C" int run(FunctxCall* call) {', *("  " + line for line in self.body), "  return FUNCTX_OK;", "}", ""]
+        kind = 'extern "C" int' if self.name == "run" else "static int"
+        body = [f"{kind} {self.name}(FunctxCall* call) {{", *("  " + line for line in self.body), "  return FUNCTX_OK;", "}", ""]
+        return [*self._constants(), *definitions, *body]
 
     def _math(self, code: str) -> list[str]:
         called = dict.fromkeys(re.findall(r"\bmath_(\w+)\(", code))
@@ -88,7 +105,10 @@ class _ProgramEmitter:
         if storage.place is Place.WORKSPACE:
             return f"((char*)call->workspace + {storage.index})"
         at = self.passed.get(storage.index)
-        return f"call->inputs[{at}]" if at is not None else f"constant{storage.index}"
+        return f"call->inputs[{at}]" if at is not None else self._constant(storage.index)
+
+    def _constant(self, k: int) -> str:
+        return f"constant{k}" if self.name == "run" else f"{self.name}_constant{k}"
 
     def _pointer(self, v: Var) -> str:
         return f"({stored(v.aval.dtype)}*){self._address(v)}"
@@ -98,9 +118,9 @@ class _ProgramEmitter:
         for k, (v, array) in enumerate(self.program.graph.consts):
             if k not in self.passed and array.size:
                 values = ", ".join(literal(x) for x in array.ravel())
-                out.append(f"alignas(64) static const {stored(v.aval.dtype)} constant{k}[] = {{{values}}};")
+                out.append(f"alignas(64) static const {stored(v.aval.dtype)} {self._constant(k)}[] = {{{values}}};")
             elif k not in self.passed:
-                out.append(f"static const {stored(v.aval.dtype)} constant{k}[1] = {{}};")
+                out.append(f"static const {stored(v.aval.dtype)} {self._constant(k)}[1] = {{}};")
         return out
 
     # --- steps ----------------------------------------------------------------------------------------------------------------------------
@@ -160,14 +180,27 @@ class _ProgramEmitter:
         self.body += [f"// {comment}{self._in_place(step)}", f"{name}({', '.join(arguments)});"]
         return [f"// {comment}: {sizes_of(step)}\n" + sort_function(step, name, step.rows * step.n > self.threshold)]
 
+    def _loop(self, step: Loop) -> list[str]:
+        """A loop or choice: the functions of its bodies, and the block that calls them."""
+        definitions, names = [], {}
+        for parameter, program in step.bodies.items():
+            emitter = _ProgramEmitter(program, self.threshold, self.vector_math, self)
+            definitions += emitter.function()
+            names[parameter] = emitter.name
+            self.scratch = max(self.scratch, emitter.workspace_bytes)
+        lines = loop_lines(step, names, self._address, f"(char*)call->workspace + {self.arena}")
+        self.body += [f"// {self._describe(step.eqns)}", "{", *(f"  {line}" for line in lines), "}"]
+        return definitions
+
     def _call(self, step: Call) -> None:
+        self.calls.append(step.number)
         inputs = ", ".join([*(f"(void*){self._address(a)}" for a in step.inputs if not isinstance(a, Literal)), "nullptr"])
         outputs = ", ".join([*(f"(void*){self._address(v)}" for v in step.outputs), "nullptr"])
         self.body.append(f"// {self._describe(step.eqns)}: the reference implementation")
         self.body.append("{")
         self.body.append(f"  void* inputs[] = {{{inputs}}};")
         self.body.append(f"  void* outputs[] = {{{outputs}}};")
-        self.body.append(f"  if (int status = call_back(call, {step.eqn}, inputs, outputs)) return status;")
+        self.body.append(f"  if (int status = call_back(call, {step.number}, inputs, outputs)) return status;")
         self.body.append("}")
 
     def _copy(self, step: Copy) -> None:

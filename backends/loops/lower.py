@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from functx import shapes
 from functx.backend import write_map
 from functx.backends.loops.analysis import analyse
 from functx.backends.loops.build import build_kernel
 from functx.backends.loops.clusters import Group, make_groups
-from functx.backends.loops.nodes import Accumulate, Call, Copy, Kernel, MatMul, Place, Program, Sort, Step, Storage
+from functx.backends.loops.control import bodies, first_numbers, is_native, shift, updating
+from functx.backends.loops.nodes import Accumulate, Call, Copy, Kernel, Loop, MatMul, Place, Program, Sort, Step, Storage
 from functx.backends.loops.plan import Planner
 from functx.backends.loops.roots import Analysis, CallRoot, SortRoot, Target
 from functx.backends.loops.schedule import in_order
@@ -15,15 +18,16 @@ from functx.errors import BackendError
 from functx.ir import Atom, Graph
 
 
-def lower(graph: Graph, target: Target) -> Program:
-    """The program of a graph.
+def lower(graph: Graph, target: Target, base: int = 0) -> Program:
+    """The program of a graph. ``base``: the number of its first equation.
 
     Raises:
       BackendError: a size is symbolic; such graphs are not compiled.
     """
     _check_static(graph)
     analysis = analyse(graph, target)
-    steps = [(_step(analysis, group), group) for group in make_groups(analysis)]
+    begins = list(first_numbers(graph, base))
+    steps = [(_step(analysis, group, target, begins), group) for group in make_groups(analysis)]
     steps = [(step, group) for step, group in steps if not _is_empty(step)]
     steps += [(Copy(result, source), Group(None, (), [], [])) for result, source in analysis.repeats]
     steps = in_order(steps, analysis.written)
@@ -33,7 +37,9 @@ def lower(graph: Graph, target: Target) -> Program:
     planned, storage, workspace, lives = Planner(steps, [*graph.in_vars, *constants], places, analysis.written).run()
     storage.update({v: Storage(Place.INPUT, k) for k, v in enumerate(graph.in_vars)})
     storage.update({v: Storage(Place.CONSTANT, k) for k, v in enumerate(constants)})
-    return Program(planned, storage, graph, analysis.results, workspace, lives)
+    program = Program(planned, storage, graph, analysis.results, workspace, lives)
+    shift(program, base)
+    return program
 
 
 def _check_static(graph: Graph) -> None:
@@ -42,12 +48,16 @@ def _check_static(graph: Graph) -> None:
         raise BackendError("this graph has symbolic sizes", why="compiled code is specialized to sizes", fix="use backend='reference'")
 
 
-def _step(analysis: Analysis, group: Group) -> Step:
+def _step(analysis: Analysis, group: Group, target: Target, begins: Sequence[Mapping[str, int]]) -> Step:
     if group.form is not None:
         return build_kernel(analysis, group)
     root = group.roots[0]
     if isinstance(root, CallRoot):
-        return Call(root.eqn, root.inputs, root.outputs)
+        eqn = analysis.graph.eqns[root.eqn]
+        if not is_native(eqn):
+            return Call(root.eqn, root.inputs, root.outputs, root.eqn)
+        programs = {name: lower(updating(eqn, name, body), target, begins[root.eqn][name]) for name, body in bodies(eqn).items()}
+        return Loop(root.eqn, root.inputs, root.outputs, root.eqn, eqn, programs)
     if isinstance(root, SortRoot):
         return Sort(root.inputs, root.outputs, root.order, root.rows, root.n, root.num_keys, root.top, (root.eqn,))
     return MatMul(root.var, root.x, root.y, root.sizes, (root.eqn,))

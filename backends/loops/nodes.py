@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functx.backends.loops.affine import Affine, Dynamic, LoopVar, inner_symbols
-from functx.ir import Graph, Literal, Var
+from functx.ir import Eqn, Graph, Literal, Var
 
 # --- values -------------------------------------------------------------------------------------------------------------------------------
 
@@ -235,16 +235,25 @@ class Sort:
 
 @dataclass(eq=False, slots=True)
 class Call:
-    """The reference implementation of an equation, on whole C-contiguous buffers."""
+    """The reference implementation of an equation, on whole C-contiguous buffers. ``number``: by which it is called."""
 
     eqn: int
     inputs: tuple[Var | Literal, ...]
     outputs: tuple[Var, ...]
+    number: int
 
     @property
     def eqns(self) -> tuple[int, ...]:
         """The equation, as other steps give theirs."""
         return (self.eqn,)
+
+
+@dataclass(eq=False, slots=True)
+class Loop(Call):
+    """A scan, while or cond of the graph. ``bodies`` by parameter: programs over the operands, in their order, and the results."""
+
+    equation: Eqn
+    bodies: dict[str, Program]
 
 
 @dataclass(eq=False, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from functx.backends.loops.affine import Affine, LoopVar, substitute, var
 from functx.backends.loops.clusters import Group, reduces_into
-from functx.backends.loops.nodes import Call, Check, Copy, Form, Kernel, Load, MatMul, Place, Sort, Stage, Step, Storage, Store
+from functx.backends.loops.nodes import Call, Check, Copy, Form, Kernel, Load, Loop, MatMul, Place, Sort, Stage, Step, Storage, Store
 from functx.backends.loops.packing import Interval, pack
 from functx.backends.loops.roots import StoreRoot
 from functx.ir import Var
@@ -42,6 +42,8 @@ def writes(step: Step) -> list[Var]:
 
 def can_fail(step: Step) -> bool:
     """Whether a step may end the call early."""
+    if isinstance(step, Loop):
+        return any(can_fail(inner) for body in step.bodies.values() for inner in body.steps)
     return isinstance(step, Call) or isinstance(step, Kernel) and any(isinstance(e, Check) for s in step.stages for e in s.effects)
 
 

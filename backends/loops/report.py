@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functx.backend import CompiledStep, write_map
-from functx.backends.loops.nodes import Call, Copy, Kernel, MatMul, Place, Program, Sort, Step, Storage
+from functx.backends.loops.nodes import Call, Copy, Kernel, Loop, MatMul, Place, Program, Sort, Step, Storage
 from functx.backends.loops.plan import writes
 from functx.ir import Eqn, Var
 from functx.memory_plan import Buffer, MemoryPlan
 
-_KINDS = {Kernel: "kernel", MatMul: "matrix product", Sort: "sort", Call: "reference implementation", Copy: "copy"}
+_KINDS = {Kernel: "kernel", MatMul: "BLAS product", Sort: "sort", Call: "reference implementation", Loop: "loop", Copy: "copy"}
 _PLACES = {Place.WORKSPACE: "workspace + {}", Place.OUTPUT: "result {}", Place.INPUT: "input {}, in place"}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from functx import config, tensors, trees
 from functx.demand import depends_on_differentiated
-from functx.dtypes import Kind
+from functx.dtypes import Kind, is_inexact
 from functx.errors import MissingDependencyError, UnknownOptionError, UnsupportedError
 from functx.runtime import native
 from functx.source import hides_frames
@@ -45,8 +45,9 @@ def wrap(f: Callable[..., Any], **options: Any) -> Callable[..., Any]:
       options: those of :func:`functx.jit`, if f is not jitted yet (``memory_budget=0.5``: keep half as much for the backward half).
 
     Returns:
-      A function with f's arguments. Its results are tensors where f returns arrays or NumPy scalars, differentiable where these are floats
-      or complex numbers that have a derivative (not steps, and nothing behind functx.stop_gradient). A call without any tensor is one of the jitted function.
+      A function with f's arguments. Its results are tensors where f returns arrays or NumPy scalars. They require a gradient where
+      derivatives flow into them from an argument that does: not through integers, steps (``np.floor``) and ``functx.stop_gradient``. A
+      call without any tensor is a call of the jitted function. In what torch.compile compiles, use ``torch.compiler.disable(wrap(f))``.
 
     Raises:
       RuntimeError: as PyTorch has it: f writes to a leaf that requires a gradient; a tensor that the backward half needs was changed.
@@ -85,7 +86,7 @@ class _Wrapped:
 
     def __init__(self, jitted: Any):
         self._jitted, self._f, self._options = jitted, jitted.__wrapped__, jitted.half.options
-        self._plain = JittedFunction(_observed(self._f), self._options).function
+        self._plain = _jit(_observed(self._f), self._options)
         self._halves: dict[tuple[int, ...], _Halves] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -122,9 +123,15 @@ class _Wrapped:
         return trees.map(tensor, out)
 
 
+def _jit(f: Callable[..., Any], options: JitOptions) -> Any:
+    return JittedFunction(f, options).function
+
+
 def _observed(f: Callable[..., Any], wanted: tuple[int, ...] | None = None) -> Callable[..., Any]:
-    """``f`` that returns ``((out, written), (former, depends))``: the leaves of its arguments that it wrote to, by number; what those of them
-    that are not wanted were before (without ``wanted``: nothing); and for each leaf of the first two whether it has a derivative.
+    """``f`` that returns ``((out, written), (former, flows))``: beside its result the leaves of its arguments that it wrote to, by number;
+    what those of them that are not wanted were before (without ``wanted``: nothing); and for each leaf of the first two whether
+    derivatives flow into it. (An empty argument may leave no trace in a result, and an argument may be overwritten by a constant: they
+    require a gradient all the same, as in PyTorch.)
     """
 
     @functools.wraps(f)
@@ -133,10 +140,16 @@ def _observed(f: Callable[..., Any], wanted: tuple[int, ...] | None = None) -> C
         former = {i: h.stage.tracer(h.atom) for i, h in arrays.items() if wanted is not None and i not in wanted}
         out = f(*args, **kwargs)
         written = {i: h for i, h in arrays.items() if h.root.generation > 0}
-        depends = tuple(isinstance(v, Tracer) and depends_on_differentiated(v.stage, v.atom) for v in trees.leaves((out, written)))
-        return (out, written), ({i: former[i] for i in written if i in former}, depends)
+        empty = any(0 in h.aval.shape for h in arrays.values())
+        flows = [_flows(v) or (empty and isinstance(v, Tracer) and is_inexact(v.aval.dtype)) for v in trees.leaves(out)]
+        flows += [_flows(h) or i in (wanted or ()) for i, h in written.items()]
+        return (out, written), ({i: former[i] for i in written if i in former}, tuple(flows))
 
     return observed_f
+
+
+def _flows(value: Any) -> bool:
+    return isinstance(value, Tracer) and depends_on_differentiated(value.stage, value.atom)
 
 
 class _Halves:
@@ -144,8 +157,8 @@ class _Halves:
 
     def __init__(self, f: Callable[..., Any], options: JitOptions, wanted: tuple[int, ...]):
         self._f, self._options, self.wanted = f, options, wanted
-        jit_as_given = lambda g: JittedFunction(g, options).function  # noqa: E731 - one line that is passed on
-        self.forward = CompiledVjp(_observed(f, wanted), True, jit_as_given, options.partition, wanted=wanted, watched=True).forward
+        jit_likewise = functools.partial(_jit, options=options)
+        self.forward = CompiledVjp(_observed(f, wanted), True, jit_likewise, options.partition, wanted=wanted, watched=True).forward
 
     @functools.cached_property
     def derivative(self) -> _Wrapped:
@@ -167,7 +180,7 @@ class _Halves:
             return list(pull(trees.unflatten(trees.structure(out), cts)))
 
         options = dataclasses.replace(self._options, static_argnums=(), static_argnames=())
-        return _Wrapped(JittedFunction(derivative_f, options).function)
+        return _Wrapped(_jit(derivative_f, options))
 
 
 class _Arguments:
@@ -186,8 +199,9 @@ class _Arguments:
             tensor = leaves[i]
             if id(tensor) not in of_tensor:
                 of_tensor[id(tensor)] = array = _array(tensor)
-                if i in wanted and tensor.is_leaf:
-                    array.flags.writeable, self._protected = False, True
+                if i in wanted and (tensor._base if tensor._is_view() else tensor).is_leaf:
+                    array.setflags(write=False)
+                    self._protected = True
             self.arrays[i] = of_tensor[id(tensor)]
 
     def call(self, f: Callable[..., Any]) -> Any:
@@ -219,13 +233,18 @@ def _array(tensor: Any) -> np.ndarray:
             fix="where torch.func or torch.compile calls the function, use functx.grad, functx.vmap or functx.jit instead",
         ) from error
     if put_off:
-        array.flags.writeable = False
+        array.setflags(write=False)
     return array
 
 
 def _mark_changed(value: Any) -> None:
     if isinstance(value, torch.Tensor) and not value.is_inference():
         torch.autograd.graph.increment_version(value)
+
+
+def _version(tensor: Any) -> int:
+    """How often a tensor was changed; PyTorch does not count the changes of those made in inference mode."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 class _Results:
@@ -292,11 +311,11 @@ class _Held:
 
     def get(self) -> Any:
         """The tensor; RuntimeError, in PyTorch's words, where it has been changed."""
-        t = self.tensor
-        if t._version != self.version:
+        t, now = self.tensor, _version(self.tensor)
+        if now != self.version:
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"[{t.type()} {list(t.shape)}] is at version {t._version}; expected version {self.version} instead."
+                f"[{t.type()} {list(t.shape)}] is at version {now}; expected version {self.version} instead."
             )
         return t
 
@@ -351,33 +370,38 @@ class _Call:
 
     def run(self, ctx: Any) -> tuple[Any, ...]:
         """Run the forward half. The outputs of the node are the new tensors among the results, then the arguments that were written."""
-        ((out, written), (former, depends)), residuals, backward = self._arguments.call(self._halves.forward)
+        ((out, written), (former, flows)), residuals, backward = self._arguments.call(self._halves.forward)
         self._leaves, self._structure = trees.flatten(out)
-        dirty = self._changed_in_graph(written, depends[len(self._leaves) :])
+        dirty = self._changed_in_graph(written, flows[len(self._leaves) :])
         self._results = results = _Results(self._arguments, graph=True, changed=dirty)
         made = [results.new(v) if _is_array(v) and results.existing(v) is None else None for v in self._leaves]
-        made += [self._arguments.leaves[i] if i in dirty else None for i in written]
+        given = self._arguments.leaves
+        views = [i for i in dirty if given[i]._is_view()]  # of these PyTorch wants no other input before and no other output beside
+        made += [tensors.as_tensor(v.copy()) if i in views else given[i] if i in dirty else None for i, v in written.items()]
         outputs = list({id(t): t for t in made if t is not None}.values())
         number_of = {id(t): k for k, t in enumerate(outputs)}
         self._numbers = [number_of.get(id(t)) for t in made]
+        self._views = [(given[i], k) for i, k in zip_strict(written, self._numbers[len(self._leaves) :]) if i in views]
         cotangents: list[int | None] = []
-        for k, flag in zip_strict(self._numbers, depends):
+        for k, flag in zip_strict(self._numbers, flows):
             cotangents.append(k if flag and k not in cotangents else None)
         ctx.set_materialize_grads(False)
-        ctx.mark_dirty(*(self._arguments.leaves[i] for i in dirty))
+        ctx.mark_dirty(*(given[i] for i in dirty if i not in views))
         ctx.mark_non_differentiable(*(t for k, t in enumerate(outputs) if k not in cotangents))
         ctx.state = self._keep(ctx, residuals, former, bool(dirty), backward, cotangents)
         return tuple(outputs)
 
     def finish(self, outputs: Sequence[Any]) -> Any:
         """The results, from the outputs of the node."""
+        for view, k in self._views:
+            view.copy_(outputs[k])
         pairs = zip(self._leaves, self._numbers, strict=False)  # numbers of written arguments follow
         leaves = [outputs[k] if k is not None else self._results.existing(v) if _is_array(v) else v for v, k in pairs]
         return trees.unflatten(self._structure, leaves)
 
-    def _changed_in_graph(self, written: Sequence[int], depends: Sequence[bool]) -> list[int]:
-        """The written tensors whose new value depends on what is differentiated, or that had a gradient before."""
-        dirty = [i for i, flag in zip_strict(written, depends) if i in self._arguments.places and (flag or i in self._halves.wanted)]
+    def _changed_in_graph(self, written: Sequence[int], flows: Sequence[bool]) -> list[int]:
+        """The written tensors that have a derivative; of the others PyTorch is only told that they have changed."""
+        dirty = [i for i, flag in zip_strict(written, flows) if flag and i in self._arguments.places]
         for i in written:
             if i not in dirty:
                 _mark_changed(self._arguments.leaves[i])
@@ -403,7 +427,7 @@ class _Call:
         def primal(i: int, v: Any) -> Any:
             if not isinstance(v, torch.Tensor) or i in former:
                 return former.get(i, copies.get(id(v), v))
-            return numbers.get(id(v)) or _Held(v, v._version)
+            return numbers.get(id(v)) or _Held(v, _version(v))
 
         kept = [residual(r) for r in residuals]
         ctx.save_for_backward(*saved)

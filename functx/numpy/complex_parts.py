@@ -11,9 +11,9 @@ from functx import dtypes
 from functx.dtypes import Kind
 from functx.ir import Literal
 from functx.mutation import make_view
-from functx.numpy import promote
+from functx.numpy import indexing, promote
 from functx.ops import parts
-from functx.trace import Tracer, current_trace
+from functx.trace import Tracer, current_trace, dataless
 
 
 def _part(h: Tracer, name: str) -> Tracer:
@@ -41,9 +41,29 @@ def imag(val: Any) -> Any:
         return operator.pos(dtypes.python_type(h.aval.dtype)())
     if h.kind is Kind.SCALAR:
         return current_trace().tracer(Literal(0, h.aval.dtype), Kind.SCALAR)
-    read_only = h.shadow.view()
+    read_only = (dataless(h.aval.shape[::-1], h.aval.dtype).T if h.shadow.flags.fnc else dataless(h.aval.shape, h.aval.dtype)).view()
     read_only.flags.writeable = False
     return current_trace().tracer(current_trace().emit.zeros_like(h.atom), Kind.ARRAY, read_only)
+
+
+def assign_real(self: Tracer, value: Any) -> None:
+    """``x.real = value``."""
+    _assign(real(self), value)
+
+
+def assign_imag(self: Tracer, value: Any) -> None:
+    """``x.imag = value``."""
+    if not dtypes.is_complex(self.aval.dtype):
+        np.empty(0, self.aval.dtype).imag = 0  # raises NumPy's own error
+    _assign(imag(self), value)
+
+
+def _assign(part: Tracer, value: Any) -> None:
+    """Whatever it is, NumPy first makes an array of it, which is then cast: a complex number loses its imaginary part with a warning."""
+    if not promote.is_traced(value):
+        trace = current_trace()
+        value = trace.tracer(trace.builder.const(np.asarray(value).astype(part.aval.dtype)))
+    indexing.setitem(part, ..., value)
 
 
 def conjugate(x: Any) -> Any:

@@ -18,7 +18,7 @@ from functx import shapes
 from functx.dtypes import BOOL, INT64, Kind
 from functx.errors import ConcretizationError, IndexOutOfBoundsError
 from functx.ir import Atom
-from functx.mutation import check_writeable, make_view, same_place, write
+from functx.mutation import check_writeable, make_view, same_place, write, write_at, write_where
 from functx.numpy import masked, promote
 from functx.numpy.ufuncs import write_error
 from functx.ops import indexing, movement
@@ -180,7 +180,7 @@ def _as_int64(h: Tracer) -> Tracer:
     if h.aval.dtype == INT64:
         return h
     trace = current_trace()
-    return trace.tracer(promote.convert(trace.emit, h, INT64), h.kind)
+    return trace.tracer(promote.convert(trace.emit, h, INT64), h.kind, promote.k_order([h], h.aval.shape, INT64))
 
 
 def _slice(entry: slice, size: Any) -> tuple[Any, Any, int]:
@@ -279,7 +279,7 @@ def getitem(a: Any, key: Any) -> Any:
     base, axes, atoms = _advanced_target(h, index)
     b = current_trace().emit
     gathered, perm = b.gather(base.atom, *atoms, axes=axes), _placement(index, base, atoms)
-    layout = _copied_layout(base, axes, gathered.aval.shape, perm)
+    layout = _copied_layout(base, axes, [a.handle for a in index.advanced], gathered.aval.shape, perm)
     return current_trace().tracer(b.transpose(gathered, perm=perm) if perm else gathered, Kind.ARRAY, layout)
 
 
@@ -310,7 +310,8 @@ def _reshaped(view: Tracer, index: Index, gone: tuple[int, ...] = ()) -> Tracer:
     if not index.dropped and None not in index.layout:
         return view
     shape = tuple(1 if axis is None else index.sizes[axis] for axis in index.layout if axis not in index.dropped and axis not in gone)
-    return make_view(view, movement.reshape, {"shape": shape}, lambda: view.shadow.reshape(shapes.hints(shape), copy=False))
+    key = tuple(None if axis is None else 0 if axis in index.dropped else slice(None) for axis in index.layout if axis not in gone)
+    return make_view(view, movement.reshape, {"shape": shape}, lambda: view.shadow[(*key, ...)])
 
 
 def _advanced_target(h: Tracer, index: Index) -> tuple[Tracer, tuple[int, ...], list[Atom]]:
@@ -337,11 +338,15 @@ def _placement(index: Index, base: Tracer, atoms: Sequence[Atom]) -> tuple[int, 
 
 
 def _copied_layout(
-    base: Tracer, axes: Sequence[int], shape: shapes.Shape, perm: Sequence[int] | None
+    base: Tracer, axes: Sequence[int], places: Sequence[Tracer], shape: shapes.Shape, perm: Sequence[int] | None
 ) -> Callable[[], np.ndarray] | None:  # fmt: skip
-    """How NumPy lays the copy out (None: in C order): first the dimensions of the index arrays, then the others in the order of theirs."""
+    """How NumPy lays the copy out (None: in C order): first the dimensions of the index arrays (where there is nothing else, in the order
+    that those have), then the others in the order of theirs.
+    """
     rest = [i for i in range(base.aval.ndim) if i not in axes]
     n, dtype = len(shape) - len(rest), base.aval.dtype
+    if all(d == 1 for d in shape[n:]):
+        return _beside_ones(promote.k_order(places, shape[:n], dtype), perm, len(rest))
     if perm is None and (base.is_fresh_c_order or len(rest) < 2):
         return None
 
@@ -350,6 +355,20 @@ def _copied_layout(
         strides = (inner() if inner else dataless(shape[n:], dtype)).strides
         order = [*range(n), *sorted(range(n, len(shape)), key=lambda i: -strides[i - n])]
         laid_out = dataless([shape[i] for i in order], dtype).transpose(invert_permutation(order))
+        return laid_out.transpose(perm) if perm else laid_out
+
+    return shadow
+
+
+def _beside_ones(
+    layout: Callable[[], np.ndarray] | None, perm: Sequence[int] | None, ones: int
+) -> Callable[[], np.ndarray] | None:  # fmt: skip
+    """A layout with so many axes of size 1 behind, permuted."""
+    if layout is None:
+        return None
+
+    def shadow() -> np.ndarray:
+        laid_out = layout()[(..., *(None,) * ones)]
         return laid_out.transpose(perm) if perm else laid_out
 
     return shadow
@@ -406,7 +425,7 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
         return
     base, axes, atoms = _advanced_target(h, index)
     update = _updates(value, index, base, axes, atoms)
-    write(base, current_trace().emit.scatter_set(base.atom, update, *atoms, axes=axes))
+    write_at(base, update, atoms, axes)
 
 
 def writeable(target: Any) -> Tracer:
@@ -417,9 +436,11 @@ def writeable(target: Any) -> Tracer:
 
 
 def unknown_mask(key: Any) -> Tracer | None:
-    """The boolean mask in a key (alone, or beside integers and slices), if which elements it selects is not known while tracing."""
+    """The boolean mask in a key (alone, or beside integers and slices), if which elements it selects is not known while tracing. A 0-d one,
+    which selects all or nothing, stands alone.
+    """
     entries = key if isinstance(key, tuple) else (key,)
-    masks = [k for k in entries if isinstance(k, Tracer) and k.aval.dtype == BOOL and k.aval.ndim]
+    masks = [k for k in entries if isinstance(k, Tracer) and k.aval.dtype == BOOL and (k.aval.ndim or not isinstance(key, tuple))]
     basic = sum(k is None or k is Ellipsis or isinstance(k, (slice, int, np.integer)) and not isinstance(k, bool) for k in entries)
     if len(masks) != 1 or basic != len(entries) - 1:
         return None
@@ -454,16 +475,16 @@ def _set_where(h: Tracer, mask: Tracer, value: Any) -> None:
     if isinstance(value, masked.Masked):
         if not value.has_mask(mask) or value.full.ndim != len(shape):
             raise _one_value_each()
-        write(h, b.select(full, assigned(value.full, shape, h.aval.dtype), h.atom))
+        write_where(h, full, assigned(value.full, shape, h.aval.dtype))
         return
-    (v,) = promote.handles([value])
+    (v,) = promote.handles([_as_stored(value, h.aval.dtype)])
     if v.aval.ndim == h.aval.ndim - covered + 1 and v.aval.shape[0] == 1:
         v = getitem(v, 0)  # the same for all selected elements
     if v.aval.ndim > h.aval.ndim - covered and shapes.size(v.aval.shape) != 1:
         raise _one_value_each()
     single = b.reshape(v.atom, shape=()) if v.aval.ndim > h.aval.ndim - covered else v.atom
     new = assigned(current_trace().tracer(single, v.kind if single is v.atom else Kind.ARRAY), shape, h.aval.dtype)
-    write(h, b.select(full, new, h.atom))
+    write_where(h, full, new)
 
 
 def _one_value_each() -> ConcretizationError:
@@ -485,9 +506,7 @@ def _updates(value: Any, index: Index, base: Tracer, axes: Sequence[int], atoms:
 
 def assigned(value: Any, shape: shapes.Shape, dtype: np.dtype) -> Atom:
     """A value as it is stored into a place of the given shape and dtype."""
-    if value is None or isinstance(value, (str, complex)) or (isinstance(value, (list, tuple)) and not promote.contains_tracer(value)):
-        value = _as_stored(value, dtype)
-    (v,) = promote.handles([value])
+    (v,) = promote.handles([_as_stored(value, dtype)])
     b = current_trace().emit
     atom = promote.convert(b, v, dtype)
     own = atom.aval.shape
@@ -503,7 +522,9 @@ def assigned(value: Any, shape: shapes.Shape, dtype: np.dtype) -> Atom:
 
 
 def _as_stored(value: Any, dtype: np.dtype) -> Any:
-    """Plain numbers as NumPy stores them: lists item by item, each checked for its own; text is read."""
+    """Plain numbers as NumPy stores them: lists item by item, each checked for its own; text is read. What else there is stays."""
+    if not (value is None or isinstance(value, (str, complex)) or (isinstance(value, (list, tuple)) and not promote.contains_tracer(value))):
+        return value
     array = np.array(value, dtype)  # raises NumPy's own errors
     trace = current_trace()
     return value if isinstance(value, np.generic) else trace.tracer(trace.builder.const(array), Kind.ARRAY)
@@ -516,4 +537,4 @@ def scatter_at(target: Tracer, key: Any, value: Any, primitive: str) -> None:
     _check_known(h, index)
     base, axes, atoms = _advanced_target(h, index)
     update = _updates(value, index, base, axes, atoms)
-    write(base, getattr(current_trace().emit, primitive)(base.atom, update, *atoms, axes=axes))
+    write_at(base, update, atoms, axes, primitive)

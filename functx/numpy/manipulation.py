@@ -17,6 +17,7 @@ from functx.numpy import indexing, promote
 from functx.numpy.ufuncs import store
 from functx.ops import movement
 from functx.trace import Tracer, current_trace, dataless, where
+from functx.util import invert_permutation
 
 
 def _handle(a: Any) -> Tracer:
@@ -28,6 +29,12 @@ def _handle(a: Any) -> Tracer:
 def as_reshaped(h: Tracer, shape: shapes.Shape) -> Tracer:
     """A reshape that only adds or drops axes of size 1: always a view."""
     return make_view(h, movement.reshape, {"shape": tuple(shape)}, lambda: h.shadow.reshape(shapes.hints(shape), copy=False))
+
+
+def as_row(h: Tracer) -> Tracer:
+    """All elements in C order, as a view whatever the layout, which NumPy does not always have: for writing to them."""
+    shape = (shapes.size(h.aval.shape),)
+    return make_view(h, movement.reshape, {"shape": shape}, lambda: dataless(shape, h.aval.dtype))
 
 
 def as_transposed(h: Tracer, perm: Sequence[int]) -> Tracer:
@@ -46,7 +53,19 @@ def layout(order: str | None, shape: shapes.Shape, dtype: np.dtype, like: Tracer
         return lambda: dataless(shape[::-1], dtype).T
     if len(shape) > 1 and order == "A" and like is not None and not like.is_fresh_c_order:
         return lambda: dataless(shape[::-1], dtype).T if _is_fortran(like) else dataless(shape, dtype)
-    return promote.k_order([like], shape, dtype) if like is not None and order in ("K", None) else None
+    return _as_laid_out(like, dtype) if like is not None and order in ("K", None) else None
+
+
+def _as_laid_out(h: Tracer, dtype: np.dtype) -> Callable[[], np.ndarray] | None:
+    """The layout of a copy whose axes lie in the order of those of an array; an axis along which it repeats is the innermost."""
+    if h.is_fresh_c_order or sum(d != 1 for d in h.aval.shape) < 2:
+        return None
+
+    def shadow() -> np.ndarray:
+        order = sorted(range(h.aval.ndim), key=lambda i: -abs(h.shadow.strides[i]))
+        return dataless([h.aval.shape[i] for i in order], dtype).transpose(invert_permutation(order))
+
+    return shadow
 
 
 def _is_fortran(h: Tracer) -> bool:
@@ -250,15 +269,20 @@ def atleast_1d(*arrays: Any) -> Any:
 
 def atleast_2d(*arrays: Any) -> Any:
     """np.atleast_2d."""
-    out = [h if h.aval.ndim >= 2 else expand_dims(h, 0) if h.aval.ndim else reshape(h, (1, 1)) for h in promote.handles(arrays)]
+    out = [h if h.aval.ndim >= 2 else h[None] if h.aval.ndim else reshape(h, (1, 1)) for h in promote.handles(arrays)]
     return out[0] if len(out) == 1 else tuple(out)
 
 
 def atleast_3d(*arrays: Any) -> Any:
     """np.atleast_3d."""
-    places = ((0, 1, 2), (0, 2), (2,))
-    out = [h if h.aval.ndim >= 3 else expand_dims(h, places[h.aval.ndim]) for h in promote.handles(arrays)]
+    out = [_atleast_3d(h) for h in promote.handles(arrays)]
     return out[0] if len(out) == 1 else tuple(out)
+
+
+def _atleast_3d(h: Tracer) -> Tracer:
+    if h.aval.ndim == 0:
+        return reshape(h, (1, 1, 1))
+    return h if h.aval.ndim > 2 else h[..., None] if h.aval.ndim == 2 else h[None, :, None]
 
 
 def flip(m: Any, axis: Any = None) -> Tracer:
@@ -286,7 +310,7 @@ def flipud(m: Any) -> Tracer:
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     """np.roll."""
-    h = _handle(a)
+    h = given = _handle(a)
     if axis is None:
         return reshape(roll(ravel(h), shift, 0), h.aval.shape)
     axes, counts = shapes.as_sequence(axis), shapes.as_sequence(shift)
@@ -295,7 +319,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
     for n, i in zip(counts, axes, strict=True):
         i = shapes.canonical_axis(i, h.aval.ndim)
         h = _rolled(h, n, i)
-    return copy(h)
+    return current_trace().tracer(h.atom, Kind.ARRAY, layout("K", h.aval.shape, h.aval.dtype, given))
 
 
 def _rolled(h: Tracer, n: Any, axis: int) -> Tracer:

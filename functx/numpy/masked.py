@@ -145,7 +145,7 @@ def _same(trace: Trace, a: Atom, b: Atom) -> bool:
         one, other = _producer(trace, a), _producer(trace, b)
         if one is None or other is None:
             return False
-        if one.primitive is not other.primitive or one.primitive.effect or dict(one.params) != dict(other.params):
+        if one.primitive is not other.primitive or one.effect or dict(one.params) != dict(other.params):
             return False
         if one.outputs.index(a) != other.outputs.index(b) or len(one.inputs) != len(other.inputs):
             return False

@@ -259,8 +259,8 @@ _INSTEAD = {
 }
 # Members that can be written, and what to write instead of those that cannot.
 _ASSIGNED: dict[str, Callable[[Tracer, Any], None]] = {
-    "real": lambda self, value: indexing.setitem(complex_parts.real(self), ..., value),
-    "imag": lambda self, value: _assign_imag(self, value),
+    "real": complex_parts.assign_real,
+    "imag": complex_parts.assign_imag,
     "flat": flat.assign,
 }
 _ASSIGN_INSTEAD = {
@@ -295,12 +295,6 @@ def _member(name: str, get: Callable[[Tracer], Any]) -> property:
         raise UnsupportedError(what, where=where(), fix=_ASSIGN_INSTEAD.get(name, "make another array from it"))
 
     return property(member, assign)
-
-
-def _assign_imag(self: Tracer, value: Any) -> None:
-    if not dtypes.is_complex(self.aval.dtype):
-        np.empty(0, self.aval.dtype).imag = 0  # raises NumPy's own error
-    indexing.setitem(complex_parts.imag(self), ..., value)
 
 
 class Flags:

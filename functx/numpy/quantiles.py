@@ -76,7 +76,8 @@ def quantile(
     result = lower if discrete else _between(lower, upper, np.reshape(gamma, np.shape(gamma) + (1,) * (lower.ndim - lead)))
     result = _nan_wins(ordered, result)
     result = result if result.dtype == dtype else result.astype(dtype)
-    return into(out, _kept_axes(result, h, axes, keepdims, lead), "same_kind")
+    result = _kept_axes(result, h, axes, keepdims, lead)
+    return into(out, current_trace().tracer(result.atom, result.kind), "same_kind")  # in C order
 
 
 _DISCRETE = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")

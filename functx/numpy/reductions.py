@@ -122,9 +122,17 @@ def reduce(
         atom = b.reshape(atom, shape=tuple(1 if i in axes else d for i, d in enumerate(h.aval.shape)))
     if out is not None:
         return store_exactly(atom, out)
-    kept = [] if keepdims else [i for i in range(h.aval.ndim) if i not in axes]
-    layout = promote.k_order_of([h], lambda: [[h.shadow.strides[i] for i in kept]], atom.aval.shape, atom.aval.dtype) if kept else None
-    return trace.tracer(atom, promote.result_kind(atom.aval.shape), layout)
+    return trace.tracer(atom, promote.result_kind(atom.aval.shape), _layout(h, axes, atom.aval.dtype, keepdims))
+
+
+def _layout(h: Tracer, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool) -> Callable[[], np.ndarray] | None:
+    """The axes that are left lie in memory as those of the operand do."""
+    kept = [i for i in range(h.aval.ndim) if i not in axes]
+    shape = tuple(h.aval.shape[i] for i in kept)
+    layout = promote.k_order_of([h], lambda: [[h.shadow.strides[i] for i in kept]], shape, dtype)
+    if layout is None or not keepdims:
+        return layout
+    return lambda: layout()[tuple(None if i in axes else slice(None) for i in range(h.aval.ndim))]
 
 
 def _check(ufunc: np.ufunc, h: Tracer, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, mask: Tracer | None) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 
 from functx import shapes
 from functx.dtypes import BOOL, INT64, Kind, is_complex, is_inexact
-from functx.mutation import check_writeable, write
+from functx.mutation import check_writeable, write, write_where
 from functx.numpy import indexing, positions, promote, reductions, ufunc_methods
-from functx.numpy.manipulation import along, into, ravel, reshape, resize
+from functx.numpy.manipulation import along, as_row, into, ravel, reshape, resize
 from functx.numpy.manipulation import copy as copied
 from functx.trace import Tracer, current_trace
 
@@ -137,18 +137,23 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if where is True:
         indexing.setitem(target, ..., source)
         return
-    (h, condition) = promote.handles([target, where])
+    is_plain = not isinstance(where, (np.ndarray, np.generic)) and not promote.is_traced(where)
+    (h, condition) = promote.handles([target, np.asarray(where, BOOL).tolist() if is_plain else where])
     if condition.aval.dtype != BOOL:
-        raise TypeError(f"Cannot cast array data from {condition.aval.dtype} to bool according to the rule 'safe'")
-    _write_where(h, condition, indexing.assigned(source, h.aval.shape, h.aval.dtype))
-
-
-def _write_where(h: Tracer, condition: Tracer, new: Any) -> None:
+        np.copyto(np.empty(0), 0, where=np.empty(0, condition.aval.dtype))  # raises NumPy's own error
+    new = indexing.assigned(source, h.aval.shape, h.aval.dtype)
     check_writeable(h)
-    b, shape = current_trace().emit, h.aval.shape
+    shape = h.aval.shape
     if shapes.broadcast(condition.aval.shape, shape) != shape:
         raise ValueError(f"could not broadcast where mask from shape {shapes.show(condition.aval.shape)} into shape {shapes.show(shape)}")
-    write(h, b.select(promote.broadcast(b, condition.atom, shape), new, h.atom))
+    write_where(h, promote.broadcast(current_trace().emit, condition.atom, shape), new)
+
+
+def _replace_where(h: Tracer, condition: Tracer, values: Tracer) -> None:
+    """Write where a condition holds, into a copy of which all is written back: so does NumPy in functions that want arrays in C order."""
+    new = indexing.assigned(values, h.aval.shape, h.aval.dtype)
+    check_writeable(h)
+    write(h, current_trace().emit.select(condition.atom, new, h.atom))
 
 
 def _same_size_mask(h: Tracer, mask: Any, name: str) -> Tracer:
@@ -163,7 +168,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
     (h,) = promote.handles([indexing.writeable(a)])
     truth = _same_size_mask(h, mask, "putmask")
     if shapes.size(promote.handles([values])[0].aval.shape):
-        _write_where(h, truth, indexing.assigned(resize(values, h.aval.shape), h.aval.shape, h.aval.dtype))
+        _replace_where(h, truth, resize(values, h.aval.shape))
 
 
 def place(arr: Any, mask: Any, vals: Any) -> None:
@@ -174,7 +179,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     if n == 0:
         raise ValueError("Cannot insert from an empty array!")
     counted = np.cumsum(ravel(truth)) - 1
-    _write_where(h, truth, indexing.assigned(reshape(flat[np.remainder(counted, n)], h.aval.shape), h.aval.shape, h.aval.dtype))
+    _replace_where(h, truth, reshape(flat[np.remainder(counted, n)], h.aval.shape))
 
 
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
@@ -183,15 +188,22 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     places = ravel(in_range(ind, shapes.size(h.aval.shape), mode))
     if places.aval.shape[0] == 0:
         check_writeable(h)
-    else:
-        set_flat(h, places, v)
+        return
+    flat = reshape(h, -1)
+    _set_repeated(flat, places, v)
+    if flat.parent is None and flat is not h:  # a copy, all of which NumPy writes back
+        write(h, reshape(flat, h.aval.shape).atom)
 
 
 def set_flat(a: Any, key: Any, values: Any) -> None:
-    """Write (repeated) values into the array's elements in C order: ``a.flat[key] = values``."""
+    """``a.flat[key] = values``: (repeated) values into the array's elements in C order."""
     (h,) = promote.handles([indexing.writeable(a)])
     check_writeable(h)
-    flat = reshape(h, -1)
+    _set_repeated(as_row(h), key, values)
+
+
+def _set_repeated(flat: Tracer, key: Any, values: Any) -> None:
+    """Write values, repeated as often as it takes, into a 1-D array."""
     if np.ndim(values):
         values = promote.handles([values])[0]
         if shapes.size(values.aval.shape) == 0:
@@ -199,8 +211,6 @@ def set_flat(a: Any, key: Any, values: Any) -> None:
         places = promote.handles([promote.positions(flat.aval.shape[0])])[0]
         values = reshape(values, ()) if shapes.size(values.aval.shape) == 1 else resize(values, places[key].aval.shape)
     indexing.setitem(flat, key, values)
-    if flat.parent is None and flat is not h:  # a copy, as the layout allows no view
-        write(h, reshape(flat, h.aval.shape).atom)
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:

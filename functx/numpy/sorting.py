@@ -17,7 +17,7 @@ from functx.errors import ConcretizationError
 from functx.ir import Atom
 from functx.mutation import write
 from functx.numpy import promote
-from functx.numpy.manipulation import along, on_axis, ravel, reshape
+from functx.numpy.manipulation import along, layout, on_axis, ravel, reshape
 from functx.trace import Tracer, current_trace
 
 
@@ -33,26 +33,20 @@ def _emit_sort(operands: Sequence[Atom], axis: int, num_keys: int = 1) -> Sequen
     return current_trace().emit.sort(*operands, axis=axis, num_keys=num_keys)
 
 
-def _fresh(h: Tracer, atom: Atom, flattened: bool) -> Tracer:
-    dtype = atom.aval.dtype
-    return current_trace().tracer(atom, Kind.ARRAY, None if flattened else promote.k_order([h], h.aval.shape, dtype))
-
-
 def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Tracer:
     """np.sort: a sorted copy."""
     _check_options(kind, order, stable)
-    h, axis_ = on_axis(promote.handles([a])[0], axis)
-    return _fresh(h, _emit_sort([h.atom], axis_)[0], axis is None)
+    h, axis = on_axis(promote.handles([a])[0], axis)
+    order_in_memory = layout("K", h.aval.shape, h.aval.dtype, h)
+    return current_trace().tracer(_emit_sort([h.atom], axis)[0], Kind.ARRAY, order_in_memory)
 
 
 def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Tracer:
-    """np.argsort, always stable."""
+    """np.argsort, always stable, and in C order in memory."""
     _check_options(kind, order, stable)
-    (given,) = promote.handles([a])
-    h, axis_ = along(given, axis)
-    b = current_trace().emit
-    places = b.iota(shape=h.aval.shape, dtype=INT64, axis=axis_)
-    return _fresh(h, _emit_sort([h.atom, places], axis_)[1], h is not given)
+    h, axis = along(promote.handles([a])[0], axis)
+    places = current_trace().emit.iota(shape=h.aval.shape, dtype=INT64, axis=axis)
+    return current_trace().tracer(_emit_sort([h.atom, places], axis)[1])
 
 
 def sort_in_place(self: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:

@@ -134,7 +134,7 @@ def at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
     elif ufunc in _SCATTERS and _stays(ufunc, h.aval.dtype, operands[0]):
         indexing.scatter_at(target, key, operands[0], _SCATTERS[ufunc])
     else:
-        _in_rounds(ufunc, target, h, key, operands)
+        _in_rounds(ufunc, h, key, operands)
 
 
 def nothing_like(h: Tracer) -> Any:
@@ -148,16 +148,15 @@ def _stays(ufunc: np.ufunc, dtype: np.dtype, value: Tracer) -> bool:
     return loop == dtype != dtypes.BOOL or (ufunc in (np.add, np.multiply) and loop.kind == dtype.kind)
 
 
-def _in_rounds(ufunc: np.ufunc, target: Tracer, h: Tracer, key: Any, operands: Sequence[Tracer]) -> None:
+def _in_rounds(ufunc: np.ufunc, h: Tracer, key: Any, operands: Sequence[Tracer]) -> None:
     shape = h.aval.shape
     places = indexing.getitem(manipulation.reshape(promote.handles([promote.positions(shapes.size(shape))])[0], shape), key)
-    flat = manipulation.flatten(h)
+    row = manipulation.as_row(h)
     index = manipulation.ravel(places)
     spread = [manipulation.ravel(manipulation.broadcast_to(v, places.aval.shape)) for v in operands]
     for chosen in _rounds(index):
         now = index[chosen]
-        flat[now] = ufunc(flat[now], *(v[chosen] for v in spread))
-    indexing.setitem(target, ..., manipulation.reshape(flat, shape))
+        row[now] = ufunc(row[now], *(v[chosen] for v in spread))
 
 
 def _rounds(index: Tracer) -> list[Any]:

@@ -1,5 +1,5 @@
-"""Calling back a pure function of the user's on arrays. The graph sees its results' types only: it cannot be differentiated, and compiled
-code calls it through its reference implementation.
+"""Calling back functions of the user's on arrays, pure ones and ones with effects. The graph sees their results' types only: they cannot be
+differentiated, and compiled code calls them through their reference implementation.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from functx import shapes
 from functx.errors import CallbackError, UnsupportedError
 from functx.ir import AbstractArray, Atom
 from functx.primitive import Emitter, Primitive
+
+BROADCAST = "broadcast"
 
 _serial = itertools.count(1)
 _numbers: weakref.WeakKeyDictionary[Any, dict[Hashable, int]] = weakref.WeakKeyDictionary()
@@ -65,7 +67,7 @@ def _read_only(x: Any) -> np.ndarray:
     return view
 
 
-def _callback(*operands: Any, function: HostFunction, avals: Any, vectorized: bool, lanes: Any) -> Sequence[Any]:
+def _callback(*operands: Any, function: HostFunction, avals: Any, lanes: Any, vectorized: Any = None) -> Sequence[Any]:
     if not lanes:
         return _checked(function, operands, avals)
     outs = [np.empty((*lanes, *shape), dtype) for shape, dtype in avals]
@@ -75,16 +77,17 @@ def _callback(*operands: Any, function: HostFunction, avals: Any, vectorized: bo
     return outs
 
 
-def _type(*operands: AbstractArray, function: str, avals: Any, vectorized: bool, lanes: Any) -> list[AbstractArray]:
+def _type(*operands: AbstractArray, function: str, avals: Any, lanes: Any, vectorized: Any = None) -> list[AbstractArray]:
     return [AbstractArray((*lanes, *shape), dtype) for shape, dtype in avals]
 
 
 def _batch(
-    b: Emitter, ins: Sequence[Atom], batched: Sequence[bool], size: Any, *, function: str, avals: Any, vectorized: bool, lanes: Any
+    b: Emitter, ins: Sequence[Atom], batched: Sequence[bool], size: Any, *, function: str, avals: Any, vectorized: Any, lanes: Any
 ) -> Any:
-    """One call with the lanes in front of every operand (an axis of size 1 where they share it), or a call per lane."""
+    """One call with the lanes in front of every operand, or a call per lane."""
     if vectorized:
-        ins = [x if is_batched else b.reshape(x, shape=(1, *x.aval.shape)) for x, is_batched in zip(ins, batched, strict=True)]
+        full = vectorized == BROADCAST
+        ins = [_in_front(b, x, is_batched, size if full else 1) for x, is_batched in zip(ins, batched, strict=True)]
         avals = tuple(((size, *shape), dtype) for shape, dtype in avals)
     else:
         ins = [b.batched(x, is_batched, size) for x, is_batched in zip(ins, batched, strict=True)]
@@ -92,18 +95,39 @@ def _batch(
     return b.callback(*ins, function=function, avals=avals, vectorized=vectorized, lanes=lanes), [True] * len(avals)
 
 
+def _in_front(b: Emitter, x: Atom, is_batched: bool, size: Any) -> Atom:
+    if is_batched or size != 1:
+        return b.batched(x, is_batched, size)
+    return b.reshape(x, shape=(1, *x.aval.shape))
+
+
 def _jvp(b: Emitter, outs: Sequence[Atom], ins: Sequence[Atom], tangents: Sequence[Atom | None], *, function: str, **params: Any) -> Any:
+    if not outs:
+        return []
     raise UnsupportedError(
         f"the callback {function.partition('#')[0]} cannot be differentiated",
         where=b.source and b.source.describe(),
         why="functx does not see what it computes",
-        fix="give the function that calls it a derivative with functx.custom_jvp or functx.custom_vjp, or wrap its arguments in "
-        "functx.stop_gradient",
+        fix="give pure_callback a vjp, or the function that calls it a derivative with functx.custom_jvp or functx.custom_vjp; or wrap its "
+        "arguments in functx.stop_gradient",
     )
 
 
 # callback(*operands): the results of ``function`` have the types ``avals``, pairs of shape and dtype. Where it is not vectorized, it is
-# called once for every index into the leading axes ``lanes`` of the operands.
+# called once for every index into the leading axes ``lanes`` of the operands. Vectorized, it takes an axis in front for every vmap: of size
+# 1 for operands that all lanes share, or of full size (BROADCAST).
 callback = Primitive(
     "callback", _callback, _type, jvp=_jvp, batch=_batch, family="callback", recompute="never", multiple=True
+)  # fmt: skip
+
+
+def _batch_effect(b: Emitter, ins: Sequence[Atom], batched: Sequence[bool], size: Any, *, avals: Any, lanes: Any, function: str) -> Any:
+    """A call per lane, also where all lanes see the same."""
+    ins = [b.batched(x, is_batched, size) for x, is_batched in zip(ins, batched, strict=True)]
+    return b.io_callback(*ins, function=function, avals=avals, lanes=(size, *lanes)), [True] * len(avals)
+
+
+# io_callback(*operands): as callback, for a function that is called for what it does: every time, and in order.
+io_callback = Primitive(
+    "io_callback", _callback, _type, jvp=_jvp, batch=_batch_effect, family="callback", recompute="never", effect=True, multiple=True
 )  # fmt: skip

@@ -168,7 +168,7 @@ def _is_cheap(graph: Graph) -> bool:
     plain = all(
         (e.primitive.family == "elementwise" or e.primitive.views)
         and e.primitive.checks(e.inputs, **e.params) is None
-        and not e.primitive.effect
+        and not e.effect
         for e in graph.eqns
     )
     return plain and len(graph.eqns) <= CHEAP

@@ -251,7 +251,7 @@ def _mapped_everywhere(b: Emitter, graph: Graph, batched: Sequence[bool], size: 
     return b.interpreter.vmap(graph, batched, size, [True] * len(graph.outputs))[0]
 
 
-custom_jvp = _higher_order("custom_jvp", joint_jvp=_custom_jvp_rule, vjp=_custom_jvp_vjp, batch=_custom_jvp_batch)
+custom_jvp = _higher_order("custom_jvp", joint_jvp=_custom_jvp_rule, vjp=_custom_jvp_vjp, batch=_custom_jvp_batch, rules=("jvp",))
 
 
 def _custom_vjp_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph, fwd: Graph, bwd: Graph, **params: Any) -> Any:
@@ -308,4 +308,4 @@ def _custom_vjp_batch(b: Emitter, ins: Any, batched: Any, size: Any, **params: A
     return b.custom_vjp(*ins, **new), [True] * len(graph.outputs)
 
 
-custom_vjp = _higher_order("custom_vjp", joint_jvp=_custom_vjp_jvp, vjp=_custom_vjp_vjp, batch=_custom_vjp_batch)
+custom_vjp = _higher_order("custom_vjp", joint_jvp=_custom_vjp_jvp, vjp=_custom_vjp_vjp, batch=_custom_vjp_batch, rules=("fwd", "bwd"))

@@ -58,7 +58,7 @@ def needed_inputs(graph: Graph, wanted: Sequence[bool]) -> list[bool]:
     """Which inputs the wanted outputs of a graph depend on; effects are always wanted."""
     live: set[Atom] = {a for a, flag in zip_strict(graph.out_atoms, wanted) if flag}
     for eqn in reversed(graph.eqns):
-        if eqn.primitive.effect or not live.isdisjoint(eqn.outputs):
+        if eqn.effect or not live.isdisjoint(eqn.outputs):
             live.update(eqn.inputs)
     return [v in live for v in graph.in_vars]
 
@@ -145,14 +145,18 @@ def _scan_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph:
     """Forward with residuals, one stack for each that differs between steps; backward over the stacks."""
     consts, carries = params["consts"], params["carries"]
     flags = grown(list(active), consts, lambda f: reached(graph, f)[:carries])
-    forward, backward, in_mask, out_mask = b.interpreter.split(graph, flags)
+    priced = [consts <= i < consts + carries for i in range(len(ins))]
+    forward, backward, in_mask, out_mask = b.interpreter.split(graph, flags, priced)
     if any(not shapes.is_static(a.aval.shape) for a in forward.out_atoms[len(graph.outputs) :]):
         return _run_again(b, ins, flags, graph, params)
     fixed, stepped = invariant(forward, len(graph.outputs), consts)
-    kept = [forward.outputs[len(graph.outputs) + k] for k in stepped]
-    body = forward.replace(outputs=(*forward.outputs[: len(graph.outputs)], *kept))
+    slices = dict(zip_strict(forward.in_vars[consts + carries :], ins[consts + carries :]))
+    residuals = [forward.outputs[len(graph.outputs) + k] for k in stepped]
+    body = forward.replace(outputs=(*forward.outputs[: len(graph.outputs)], *(r for r in residuals if r.atom not in slices)))
     results = b.scan(*ins, graph=body, **params)
-    outs, stacks = split_list(results, len(graph.outputs))
+    outs, made = split_list(results, len(graph.outputs))
+    rest = iter(made)
+    stacks = [slices[r.atom] if r.atom in slices else next(rest) for r in residuals]  # what comes in per step is a stack already
 
     def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
         return pull_steps(b, ins, outs, cts, stacks, graph, (backward, in_mask, out_mask, fixed, stepped), params)

@@ -125,7 +125,7 @@ def _pull_while(
     graph, conds, consts = params["graph"], params["conds"], params["consts"]
     carries = len(ins) - conds - consts
     flags = grown(list(active[conds:]), consts, lambda f: reached(graph, f)[:carries])
-    forward, backward, in_mask, out_mask = b.interpreter.split(graph, flags)
+    forward, backward, in_mask, out_mask = b.interpreter.split(graph, flags, [i >= consts for i in range(len(flags))])
     fixed, stepped = invariant(forward, len(graph.outputs), consts)
     inner = b.interpreter.emitter()
     outs = inner.inline(forward, forward.in_vars)
