@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from functx import effects
 from functx.dtypes import is_inexact
 from functx.errors import ConcretizationError, DroppedGradientError
 from functx.interpret import eval_eqn
-from functx.ir import Atom, Literal, Var
+from functx.ir import Atom, Eqn, Literal, Var
 from functx.trace import MISSING, Trace, TraceInput, Tracer, where
 
 
@@ -19,12 +21,13 @@ def demand(trace: Trace, atom: Atom) -> Any:
     known = trace.known
     if atom not in known:
         needed, inputs = slice_of(trace, atom, stop=known)
+        _refuse_effects([trace.eqns[index] for index in needed])
         for slot in inputs:
             known[slot.var] = _input_value(trace, slot)
         for index in sorted(needed):
             eqn = trace.eqns[index]
             env = {a: known[a] if a in known else trace.builder.consts[a] for a in eqn.inputs if isinstance(a, Var)}
-            known.update(zip(eqn.outputs, eval_eqn(eqn, env), strict=True))
+            known.update(zip(eqn.outputs, eval_eqn(effects.silenced(eqn), env), strict=True))
     return known[atom] if atom in known else trace.builder.consts[atom]
 
 
@@ -48,6 +51,18 @@ def slice_of(trace: Trace, atom: Var, stop: Any = ()) -> tuple[set[int], list[Tr
     return needed, list(inputs.values())
 
 
+def _refuse_effects(eqns: Iterable[Eqn]) -> None:
+    """Effects happen when the function runs, not while it is traced: loops that have some are evaluated without them to tell a value."""
+    eqn = next((e for e in eqns if effects.gives_values(e)), None)
+    if eqn is not None:
+        raise ConcretizationError(
+            f"a value was needed that comes from {eqn.primitive.name}, which has not happened yet",
+            where=where(),
+            why=f"it happens when the function runs, after it is traced; it was called at {eqn.source or 'an unknown line'}",
+            fix="choose with np.where or functx.cond, or call it outside of the transformed function and pass the result in",
+        )
+
+
 def _input_value(trace: Trace, slot: TraceInput) -> Any:
     if slot.specialize is not None:
         return slot.specialize()
@@ -62,7 +77,7 @@ def _input_value(trace: Trace, slot: TraceInput) -> Any:
         why=f"it depends on {what}, which stands for every array of its type"
         if not slot.var.aval.weak
         else f"it depends on {what}, whose value is not known here",
-        fix="choose between values with np.where(condition, a, b) (functx.cond(condition, f, g, x), between computations, is yet to come); "
+        fix="choose between values with np.where(condition, a, b), between computations with functx.cond(condition, f, g, x); "
         "a Python int, float or bool argument may be used in if, range and indexing",
     )
 

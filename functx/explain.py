@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from functx import config
+from functx import config, trees
 from functx.backend import CompiledStep
 from functx.errors import MissingDependencyError
 from functx.ir import Eqn, Graph, InRole, OutRole
 from functx.memory_plan import MemoryPlan
+from functx.pretty import graph_digest
 from functx.runtime import native
 from functx.source import function_source, hides_frames
 from functx.transforms.entries import Entry, Key
@@ -54,6 +55,7 @@ class Explanation:
       options: of jit, and the backend.
       traced_equations: the size of the graph as it was traced.
       graph: the graph that was compiled.
+      digest: of its content, by which compiled code is cached.
       steps: the program, where the backend tells it.
       fallbacks: primitives that run through their reference implementation.
       regions: one for every reverse pass.
@@ -66,6 +68,7 @@ class Explanation:
     options: str
     traced_equations: int
     graph: Graph
+    digest: str
     steps: tuple[CompiledStep, ...]
     fallbacks: tuple[str, ...]
     regions: tuple[RegionReport, ...]
@@ -81,7 +84,7 @@ class Explanation:
         from rich.console import Console
 
         file = io.StringIO()
-        Console(file=file, width=WIDTH, no_color=True).print(self)
+        Console(file=file, width=WIDTH, no_color=True, force_terminal=False, force_jupyter=False).print(self)
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
     __repr__ = __str__
@@ -121,6 +124,7 @@ def explain(f: Callable[..., Any]) -> Callable[..., Explanation]:
             _options(jitted.options, type(executable).__name__),
             _equations(entry.traced),
             entry.graph,
+            graph_digest(entry.graph)[:16],
             tuple(getattr(executable, "steps", ())),
             tuple(getattr(executable, "fallbacks", ())),
             tuple(map(_region, jitted.regions(entry))),
@@ -141,6 +145,7 @@ def _equations(graph: Graph) -> int:
 
 
 def _arguments(key: Key, entry: Entry) -> Iterator[str]:
+    yield f"arguments: {trees.show(key.structure)}"
     for i, slot in enumerate(entry.traced.inputs):
         yield f"input {i}: {slot.var.aval}{', captured' if slot.role is InRole.CAPTURED else ''}"
     if key.static:
@@ -184,7 +189,7 @@ def _sections(e: Explanation) -> Iterator[Any]:
     yield Text(f"  {e.options}")
     for line in e.arguments:
         yield Text(f"  {line}")
-    yield heading(f"Graph: {e.traced_equations} equations traced, {len(e.graph.eqns)} compiled")
+    yield heading(f"Graph: {e.traced_equations} equations traced, {len(e.graph.eqns)} compiled; its code is found again by {e.digest}")
     yield heading(_counted(e.steps) or "Program: evaluated equation by equation")
     if e.steps:
         yield _table(("", "step", "sizes", "computes", "lines"), (_step_row(k, step, e.graph) for k, step in enumerate(e.steps)))

@@ -19,7 +19,7 @@ def eval_graph(graph: Graph, args: Sequence[Any], known: Mapping[Var, Any] | Non
 
     Args:
       args: one array (or NumPy scalar) per input.
-      known: values of variables computed before; their equations are not run again.
+      known: values of variables computed before; their equations are not run again, unless they have effects, which are still to happen.
 
     Results may be views of the arguments, of constants or of each other; who hands them out copies.
     """
@@ -29,7 +29,7 @@ def eval_graph(graph: Graph, args: Sequence[Any], known: Mapping[Var, Any] | Non
         env.update(known)
     last_use = _last_use(graph)
     for i, eqn in enumerate(graph.eqns):
-        if not all(v in env for v in eqn.outputs):
+        if eqn.effect or not all(v in env for v in eqn.outputs):
             env.update(zip_strict(eqn.outputs, eval_eqn(eqn, env)))
         for var in last_use.get(i, ()):
             env.pop(var, None)

@@ -19,6 +19,7 @@ from functx.ir import AbstractArray, Atom, Eqn, GraphBuilder, Literal
 PRIMITIVES: dict[str, Primitive] = {}
 
 _RECENT = 24  # equations among which the maker of a cotangent is looked for
+_PART = 4  # a slice of a cotangent that is so many times smaller is added in its place
 
 
 @dataclass(eq=False, repr=False)
@@ -179,6 +180,8 @@ class Emitter(GraphBuilder):
         _, update, *indices = eqn.inputs
         if eqn.primitive.name == "scatter_add":
             return self.scatter_add(x, update, *indices, **eqn.params)
+        if update.aval.nbytes_hint * _PART > x.aval.nbytes_hint:
+            return None  # adding everything goes through memory once, with whatever else is added
         here = self.slice(x, sizes=update.aval.shape, **eqn.params)
         return self.slice_set(x, self.add(here, update), **eqn.params)
 

@@ -42,7 +42,10 @@ def test_graph_sizes_are_counted_through_calls():
     inner = fx.jit(lambda x: np.sin(x) + np.sin(x))
     report = fx.explain(lambda x: inner(x) * 0.0 + inner(x))(X)
     assert report.traced_equations >= 8 and len(report.graph.eqns) < report.traced_equations
-    assert line_of(report, "Graph:") == f"Graph: {report.traced_equations} equations traced, {len(report.graph.eqns)} compiled"
+    sizes = f"Graph: {report.traced_equations} equations traced, {len(report.graph.eqns)} compiled"
+    assert line_of(report, "Graph:") == f"{sizes}; its code is found again by {report.digest}"
+    again = fx.explain(lambda x: inner(x) * 0.0 + inner(x))(X)
+    assert again.digest == report.digest != fx.explain(inner)(X).digest
 
 
 def test_saved_and_recomputed_values_are_those_of_the_compilation():
@@ -91,6 +94,16 @@ def test_fallbacks_and_calls_back():
     assert line_of(report, "slowly") == "through their reference implementation, slowly: callback"
 
 
+def test_loops():
+    def f(x):
+        return fx.scan(lambda c, row: (np.tanh(c) + row, c.sum()), x[0], x)[0]
+
+    report = fx.explain(fx.jit(f, backend="cpp"))(X)
+    (loop,) = (step for step in report.steps if step.kind == "loop")
+    assert loop.sizes.endswith("inside, 64 times") and "scan" in line_of(report, "64 times")
+    assert report.fallbacks == () and report.memory.peak > 0
+
+
 def test_the_reference_backend():
     report = fx.explain(fx.jit(lambda x: np.sin(x).sum(), backend="reference"))(X)
     assert "Program: evaluated equation by equation" in str(report) and report.steps == ()
@@ -104,6 +117,7 @@ def test_what_an_entry_relies_on():
         return x * n + table if n > 2 and how == "sum" else x
 
     report = fx.explain(fx.jit(f, static_argnums=2))(X, 3, "sum")
+    assert line_of(report, "arguments: ").startswith("arguments: ")
     assert line_of(report, "captured") == "input 2: f64[32], captured"
     assert line_of(report, "static") == "static: number 2: 'sum'"
     assert "leaf 1 of the arguments has the value 3, which the function looks at" in str(report)

@@ -113,7 +113,7 @@ def _sides(graph: Graph, backward: Mark, late: set[Var]) -> Sides:
     late, numbers = set(late), set()
     for i, eqn in enumerate(graph.eqns):
         depends = any(a in late for a in eqn.inputs)
-        if depends or (eqn.mark == backward and any(isinstance(a, Var) for a in eqn.inputs)):
+        if depends or (eqn.mark == backward and (eqn.effect or any(isinstance(a, Var) for a in eqn.inputs))):
             late.update(eqn.outputs)
             numbers.add(i)
     return Sides(frozenset(range(len(graph.eqns))) - numbers, frozenset(numbers))

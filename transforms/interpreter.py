@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from functx import effects
 from functx.dtypes import is_inexact
 from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Mark, Output, OutRole, Var
 from functx.primitive import Emitter
@@ -55,13 +56,13 @@ class Interpreter:
     def vjp(
         self, graph: Graph, active: Sequence[bool], nonzero: Sequence[bool], kept: Sequence[Var] = ()
     ) -> tuple[Graph, list[bool], list[bool]]:
-        """Inputs, values and cotangents (where ``nonzero``) to the cotangents of the active inputs.
+        """Inputs, values and cotangents (where ``nonzero``) to the cotangents of the active inputs. Effects of the graph do not happen again.
 
         ``kept``: values of the graph that are not computed again. Those that are read are inputs, between the graph's own and cotangents.
 
         Returns also which inputs get a cotangent, and which of the kept values are read.
         """
-        b = self.emitter()
+        b, graph = self.emitter(), effects.silent(graph)
         forward, backward = self.new_region(b)
         b.mark = forward
         pulled = pullback(b, graph, graph.in_vars, active)
@@ -109,7 +110,7 @@ class Interpreter:
         self, b: Emitter, graph: Graph, fixed: Sequence[Atom], active: Sequence[bool], cts: Sequence[Atom | None]
     ) -> list[Atom | None]:
         """Transpose a graph that is linear in its last ``len(active)`` inputs, the first ones being ``fixed``, and apply it to ``cts``."""
-        graph = inline_calls(graph, [i >= len(fixed) for i in range(len(graph.inputs))])
+        graph = inline_calls(effects.silent(graph), [i >= len(fixed) for i in range(len(graph.inputs))])
         placeholders = [Var(v.aval) for v in graph.in_vars[len(fixed) :]]
         flags = [*(False for _ in fixed), *active]
         return pullback(b, graph, [*fixed, *placeholders], flags, linear=True).pull(b, cts)[len(fixed) :]

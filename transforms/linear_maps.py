@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from functx import shapes
+from functx import effects, shapes
 from functx.dtypes import PYTHON_DTYPES, is_complex, is_inexact
 from functx.errors import LeakedTracerError, StructureError
-from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Output, OutRole, Var, read
+from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, InRole, Output, OutRole, Var, read
 from functx.ops import higher_order
 from functx.primitive import Emitter
 from functx.trace import Trace, Tracer, current_trace, where
@@ -126,7 +126,7 @@ def emit_linearized(b: Emitter, graph: Graph, env: dict[Var, Atom], tangents: di
     """Forward mode for a graph that is to be split: no result waits for a tangent. Returns the tangents of the graph's variables.
 
     Nested jits are seen through. Where an equation computes results and tangents at once (a loop, a checkpoint), its results are computed
-    without tangents too, and the linear part runs the whole again. ``late`` collects what depends on tangents.
+    without tangents too, and the linear part runs the whole again, but for its effects. ``late`` collects what depends on tangents.
     """
     moving = {v: t for v, t in tangents.items() if t is not None}
     for eqn in graph.eqns:
@@ -144,10 +144,17 @@ def emit_linearized(b: Emitter, graph: Graph, env: dict[Var, Atom], tangents: di
         else:
             out_tangents = jvp_equation(b, eqn, env, given)
             late.update(v for e in b.eqns[start:] if any(a in late for a in e.inputs) for v in e.outputs)
-            if any(env[v] in late for v in eqn.outputs):
+            joint = [i for i in range(start, len(b.eqns)) if _has_inner_effect(b.eqns[i]) and any(a in late for a in b.eqns[i].inputs)]
+            for i in joint:
+                b.eqns[i] = effects.silenced(b.eqns[i])
+            if joint or any(env[v] in late for v in eqn.outputs):
                 b.append(eqn, env)
         moving.update((v, t) for v, t in zip_strict(eqn.outputs, out_tangents) if t is not None and is_inexact(v.aval.dtype))
     return moving
+
+
+def _has_inner_effect(eqn: Eqn) -> bool:
+    return eqn.effect and not eqn.primitive.effect
 
 
 def fitting(value: Any, var: Var, what: str) -> Any:

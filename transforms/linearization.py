@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functx import trees
+from functx import effects, trees
 from functx.dtypes import is_inexact
 from functx.errors import NonLinearError, StructureError
 from functx.interpret import eval_eqn
@@ -110,7 +110,7 @@ def linear_transpose(f: Callable[..., Any], *examples: Any) -> Callable[..., Any
             what = f"linear_transpose of {function_source(f)}: {arguments.labels[i]} has type {staged.trace.inputs[slot].var.aval}"
             raise StructureError(what, where=where(), why="linear functions are functions of floats", fix="close over it")
     flags = [i in given for i in range(len(staged.trace.inputs))]
-    graph = inline_calls(staged.graph, flags)
+    graph = inline_calls(effects.silent(staged.graph), flags)
     values = input_values(staged, parent)
     _refuse_offsets(graph, flags, staged, values)
     linear = _adjoint(graph, flags, staged, values, parent)

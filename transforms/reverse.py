@@ -64,12 +64,12 @@ def pullback(b: Emitter, graph: Graph, atoms: Sequence[Atom], active: Sequence[b
 
 def mark_by_dependence(b: Emitter, start: int, cotangents: Sequence[Var], forward: Mark) -> None:
     """Give what a pull-back has emitted without need of a cotangent (a cosine for a sine) to the forward side: it could as well be computed
-    there.
+    there. Effects of backward rules stay.
     """
     late, backward = set(cotangents), forward._replace(phase="backward")
     for i in range(start, len(b.eqns)):
         eqn = b.eqns[i]
-        if any(a in late for a in eqn.inputs):
+        if eqn.effect or any(a in late for a in eqn.inputs):
             late.update(eqn.outputs)
         elif eqn.mark == backward:
             b.eqns[i] = eqn.replace(mark=forward)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from functx.ir import Graph, Input, InRole, Output, OutRole, Var
+from functx.ir import Graph, Input, InRole, Mark, Output, OutRole, Var
 
 
-def split_joint(joint: Graph, forward_inputs: int, forward_outputs: int) -> tuple[Graph, Graph]:
-    """Everything that does not depend on the inputs after the first ``forward_inputs`` goes forward.
+def split_joint(joint: Graph, forward_inputs: int, forward_outputs: int, backward: Mark | None = None) -> tuple[Graph, Graph]:
+    """Everything that does not depend on the inputs after the first ``forward_inputs`` goes forward, except effects marked ``backward``.
 
     Returns:
       ``forward``: the first inputs to the first ``forward_outputs`` outputs, then residuals: what the backward graph reads of forward
@@ -18,7 +18,7 @@ def split_joint(joint: Graph, forward_inputs: int, forward_outputs: int) -> tupl
     late: set[Var] = set(joint.in_vars[forward_inputs:])
     behind = set()
     for i, eqn in enumerate(joint.eqns):
-        if any(a in late for a in eqn.inputs):
+        if any(a in late for a in eqn.inputs) or (backward is not None and eqn.mark == backward and eqn.effect):
             late.update(eqn.outputs)
             behind.add(i)
     return split_at(joint, behind, forward_inputs, forward_outputs)

@@ -114,6 +114,17 @@ template <class T> static inline uint8_t bit_count(T x) {
   return uint8_t(__builtin_popcountll(uint64_t(x < 0 ? T(-x) : x) & (~0ull >> (64 - 8 * sizeof(T)))));
 }
 """,
+    "threefry2x32": """\
+// Both words that a key makes of a counter, the first one in the upper half. Written out, so that the loop around it is vectorized.
+static inline uint64_t threefry2x32(uint32_t k0, uint32_t k1, uint32_t c0, uint32_t c1) {
+  const uint32_t k2 = k0 ^ k1 ^ 0x1BD11BDAu;
+  uint32_t x = c0 + k0, y = c1 + k1;
+"""
+    + _threefry_rounds()
+    + """\
+  return uint64_t(x) << 32 | y;
+}
+""",
     "scaled": """\
 // x * 2**n
 static inline int whole_exponent(int64_t n) { return n < -100000 ? -100000 : n > 100000 ? 100000 : int(n); }

@@ -27,7 +27,7 @@ SORT, TOP_K, CALL = "sort", "top_k", "call"
 def classify(eqn: Eqn, target: Target, definitions: dict[Var, Eqn]) -> str:
     """How an equation is lowered."""
     name = eqn.primitive.name
-    if eqn.primitive.effect or not target.supports(eqn):
+    if eqn.effect or not target.supports(eqn):
         return CALL
     if name in (SORT, TOP_K):
         return name
@@ -165,7 +165,7 @@ class _Analyser:
         stack: list[Atom] = list(self.graph.out_atoms)
         stack += [check.atom for checks in self.checks.values() for check in checks]
         live: set[int] = set()
-        pending = [i for i, eqn in enumerate(self.eqns) if eqn.primitive.effect]
+        pending = [i for i, eqn in enumerate(self.eqns) if eqn.effect]
         while stack or pending:
             number = pending.pop() if pending else self.numbers.get(stack.pop())
             if number is not None and number not in live:

@@ -25,7 +25,9 @@ def memory_plan(program: Program, workspace_bytes: int) -> MemoryPlan:
         buffers.append(Buffer(what, v.aval.nbytes_hint, born, dies, _place(program.storage[v]), eqn and eqn.source))
     scratch = workspace_bytes - program.workspace_bytes
     if scratch > 0 and program.steps:
-        buffers.append(Buffer("scratch memory of kernels", scratch, 0, len(program.steps) - 1, f"workspace + {program.workspace_bytes}"))
+        buffers.append(
+            Buffer("scratch memory of kernels and loops", scratch, 0, len(program.steps) - 1, f"workspace + {program.workspace_bytes}")
+        )
     in_place = write_map(graph)
     results = sum(aval.nbytes_hint for k, aval in enumerate(graph.out_avals) if k not in in_place)
     return MemoryPlan(workspace_bytes + results, workspace_bytes, tuple(buffers))
@@ -47,6 +49,9 @@ def sizes_of(step: Step) -> str:
     if isinstance(step, MatMul):
         batch, m, n, k = step.sizes
         return f"{batch} x ({m} x {k}) @ ({k} x {n})"
+    if isinstance(step, Loop):
+        inside, times = sum(len(body.steps) for body in step.bodies.values()), step.equation.params.get("length")
+        return f"{inside} step{'' if inside == 1 else 's'} inside" + (f", {times} times" if times is not None else "")
     return f"{step.rows} x {step.n}" if isinstance(step, Sort) else ""
 
 

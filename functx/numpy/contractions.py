@@ -18,7 +18,7 @@ from functx.ir import Atom
 from functx.numpy import manipulation, promote, ufuncs
 from functx.numpy.views import diagonal_view
 from functx.primitive import Emitter
-from functx.trace import Tracer, current_trace, dataless
+from functx.trace import Tracer, current_trace
 
 Label = str | int
 Labels = tuple[Label, ...]
@@ -42,29 +42,21 @@ def einsum(
     if out is not None:
         return ufuncs.store(np.add, [loop, loop], loop, atom, out, casting)
     shape = atom.aval.shape
-    in_memory = _layout(handles, inputs, output, loop) if order in ("K", "A") else manipulation.layout(order, shape, loop)
+    in_memory = _layout(handles, inputs, output, loop, order) if order in ("K", "A") else manipulation.layout(order, shape, loop)
     return current_trace().tracer(atom, promote.result_kind(shape), in_memory)
 
 
-def _layout(handles: Sequence[Tracer], inputs: Sequence[Labels], output: Labels, dtype: np.dtype) -> Callable[[], np.ndarray] | None:
-    """How NumPy lays the result out: its loop runs over the labels of the result, then the others, in the order of the operands' axes."""
+def _layout(
+    handles: Sequence[Tracer], inputs: Sequence[Labels], output: Labels, dtype: np.dtype, order: str
+) -> Callable[[], np.ndarray] | None:  # fmt: skip
+    """How NumPy lays the result out: its loop runs over the labels of the result, then the others."""
     if len(output) < 2 or all(h.is_fresh_c_order for h in handles):
         return None
     views = [_diagonal(h, labels) for h, labels in zip(handles, inputs, strict=True)]
     loop = [*output, *sorted({label for _, labels in views for label in labels} - set(output), key=str)]
 
-    def shadow() -> np.ndarray:
-        places = [[labels.index(label) if label in labels else -1 for label in loop] for _, labels in views]
-        own = [i if i < len(output) else -1 for i in range(len(loop))]
-        flags, reads = ["zerosize_ok", "reduce_ok"], [["readonly"]] * len(views)
-        made = np.nditer(
-            [*(view.shadow for view, _ in views), None], flags, [*reads, ["readwrite", "allocate"]], order="K",
-            op_dtypes=[*(view.aval.dtype for view, _ in views), dtype], op_axes=[*places, own],
-        )  # fmt: skip
-        return dataless([sizes[label] for label in output], dtype, made.operands[-1].strides)
-
-    sizes = _sizes(handles, inputs)
-    return shadow
+    axes = [[labels.index(label) if label in labels else -1 for label in loop] for labels in (*(labels for _, labels in views), output)]
+    return lambda: promote.loop_result([view.shadow for view, _ in views], axes, dtype, order)
 
 
 def _subscripts(operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:

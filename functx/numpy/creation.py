@@ -84,7 +84,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
     target = np.dtype(dtype) if dtype else h.aval.dtype
     dims = h.aval.shape if shape is None else _shape(shape)
     atom = b.full(dims, fill_value, target) if isinstance(fill_value, (bool, int)) else assigned(value, dims, target)
-    keeps_order = shape is None or (len(dims) == h.aval.ndim and order != "K")
+    keeps_order = order == "A" or len(dims) == h.aval.ndim
     return current_trace().tracer(atom, Kind.ARRAY, layout(order, dims, target, h if keeps_order else None))
 
 

@@ -351,10 +351,9 @@ def _copied_layout(
         return None
 
     def shadow() -> np.ndarray:
-        inner = promote.k_order_of([base], lambda: [[base.shadow.strides[i] for i in rest]], shape[n:], dtype)
-        strides = (inner() if inner else dataless(shape[n:], dtype)).strides
-        order = [*range(n), *sorted(range(n, len(shape)), key=lambda i: -strides[i - n])]
-        laid_out = dataless([shape[i] for i in order], dtype).transpose(invert_permutation(order))
+        strides = [0] * len(rest) if base.is_fresh_c_order else [base.shadow.strides[i] for i in rest]
+        order = [*range(n), *sorted(range(n, len(shape)), key=lambda i: -abs(strides[i - n]))]
+        laid_out = promote.in_order(order, shape, dtype)
         return laid_out.transpose(perm) if perm else laid_out
 
     return shadow

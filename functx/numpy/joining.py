@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,25 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     atom = b.concatenate(*(promote.convert(b, h, result) for h in operands), axis=axis)
     if out is not None:
         return store(np.add, [result, result], result, atom, out, casting)
-    shadow = promote.k_order_of(operands, lambda: [np.abs(h.shadow.strides) for h in operands], atom.aval.shape, result)
+    in_c_order = rank < 2 or all(h.is_fresh_c_order for h in operands)
+    shadow = None if in_c_order else lambda: promote.in_order(_common_order(operands), atom.aval.shape, result)
     return current_trace().tracer(atom, Kind.ARRAY, shadow)
+
+
+def _common_order(operands: Sequence[Tracer]) -> list[int]:
+    """The axes of a joined array from the outermost in memory to the innermost: NumPy sorts them by insertion, and moves one outwards if it
+    has the longer stride in every operand that has more than one place along both.
+    """
+    order: list[int] = []
+    for axis in range(operands[0].aval.ndim):
+        place = len(order)
+        for i in reversed(range(len(order))):
+            strides = [[abs(h.shadow.strides[k]) for k in (axis, order[i])] for h in operands if 1 not in (h.shape[axis], h.shape[order[i]])]
+            if any(mine <= other for mine, other in strides):
+                break
+            place = i if strides else place
+        order.insert(place, axis)
+    return order
 
 
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
@@ -232,7 +250,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         out = [swapaxes(h, 0, 1) for h in out]
     if not sparse:
         out = list(np.broadcast_arrays(*out))
-    return tuple(copy_array(h) if copy else h for h in out)
+    return tuple(copy_array(h, "C") if copy else h for h in out)
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:

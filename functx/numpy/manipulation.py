@@ -17,7 +17,6 @@ from functx.numpy import indexing, promote
 from functx.numpy.ufuncs import store
 from functx.ops import movement
 from functx.trace import Tracer, current_trace, dataless, where
-from functx.util import invert_permutation
 
 
 def _handle(a: Any) -> Tracer:
@@ -53,19 +52,10 @@ def layout(order: str | None, shape: shapes.Shape, dtype: np.dtype, like: Tracer
         return lambda: dataless(shape[::-1], dtype).T
     if len(shape) > 1 and order == "A" and like is not None and not like.is_fresh_c_order:
         return lambda: dataless(shape[::-1], dtype).T if _is_fortran(like) else dataless(shape, dtype)
-    return _as_laid_out(like, dtype) if like is not None and order in ("K", None) else None
-
-
-def _as_laid_out(h: Tracer, dtype: np.dtype) -> Callable[[], np.ndarray] | None:
-    """The layout of a copy whose axes lie in the order of those of an array; an axis along which it repeats is the innermost."""
-    if h.is_fresh_c_order or sum(d != 1 for d in h.aval.shape) < 2:
+    if like is None or order not in ("K", None) or like.is_fresh_c_order or sum(d != 1 for d in like.aval.shape) < 2:
         return None
-
-    def shadow() -> np.ndarray:
-        order = sorted(range(h.aval.ndim), key=lambda i: -abs(h.shadow.strides[i]))
-        return dataless([h.aval.shape[i] for i in order], dtype).transpose(invert_permutation(order))
-
-    return shadow
+    # the axes in the order of those of ``like``; one along which it repeats is the innermost
+    return lambda: promote.in_order(sorted(range(len(shape)), key=lambda i: -abs(like.shadow.strides[i])), shape, dtype)
 
 
 def _is_fortran(h: Tracer) -> bool:

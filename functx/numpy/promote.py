@@ -13,6 +13,7 @@ from functx.errors import UnsupportedError
 from functx.ir import Atom, Literal
 from functx.ops import elementwise
 from functx.trace import Trace, Tracer, current_trace, dataless, leaked, made_at, where
+from functx.util import invert_permutation
 
 
 def active_trace(values: Sequence[Any]) -> Trace:
@@ -182,7 +183,23 @@ def k_order_of(
         layouts = [dataless(shape, h.aval.dtype, s) for h, s in zip(operands, strides(), strict=True)]
         if all(s.flags.c_contiguous for s in layouts):
             return dataless(shape, dtype)
-        like = np.nditer([*layouts, None], flags=["zerosize_ok"], order="K", op_dtypes=[s.dtype for s in layouts] + [dtype]).operands[-1]
-        return dataless(shape, dtype, like.strides)
+        return loop_result(layouts, [range(len(shape))] * (len(layouts) + 1), dtype)
 
     return shadow
+
+
+def loop_result(operands: Sequence[np.ndarray], axes: Sequence[Sequence[int]], dtype: np.dtype, order: str = "K") -> np.ndarray:
+    """What NumPy allocates for the result of a loop over arrays without data: ``axes`` gives for each of them, and for the result, the
+    axis along which each dimension of the loop goes (-1: none).
+    """
+    flags, reads = ["zerosize_ok", "reduce_ok"], [["readonly"]] * len(operands)
+    made = np.nditer(
+        [*operands, None], flags, [*reads, ["readwrite", "allocate"]], op_dtypes=[*(a.dtype for a in operands), dtype], order=order,
+        op_axes=[list(places) for places in axes],
+    ).operands[-1]  # fmt: skip
+    return dataless(made.shape, dtype, made.strides)
+
+
+def in_order(axes: Sequence[int], shape: shapes.Shape, dtype: np.dtype) -> np.ndarray:
+    """An array without data of a shape, of which ``axes`` are the axes from the outermost in memory to the innermost."""
+    return dataless([shape[i] for i in axes], dtype).transpose(invert_permutation(axes))

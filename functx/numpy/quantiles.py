@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
-from functx.dtypes import is_complex, is_inexact
+from functx.dtypes import Kind, is_complex, is_inexact
 from functx.errors import UnsupportedError
 from functx.numpy import promote, reductions
 from functx.numpy.creation import linspace
@@ -38,9 +38,8 @@ def _nan_wins(ordered: Tracer, result: Tracer) -> Any:
 def _kept_axes(result: Any, h: Tracer, axes: tuple[int, ...], keepdims: bool, lead: int = 0) -> Any:
     if not keepdims:
         return result[()] if isinstance(result, Tracer) else result
-    shape = tuple(1 if i in axes else d for i, d in enumerate(h.aval.shape))
-    trace = current_trace()
-    return trace.tracer(trace.emit.reshape(result.atom, shape=(*result.aval.shape[:lead], *shape)))
+    kept = result[(*(slice(None),) * lead, *(None if i in axes else slice(None) for i in range(h.aval.ndim)))]
+    return current_trace().tracer(kept.atom, Kind.ARRAY, lambda: kept.shadow)
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:

@@ -127,12 +127,17 @@ def reduce(
 
 def _layout(h: Tracer, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool) -> Callable[[], np.ndarray] | None:
     """The axes that are left lie in memory as those of the operand do."""
-    kept = [i for i in range(h.aval.ndim) if i not in axes]
-    shape = tuple(h.aval.shape[i] for i in kept)
-    layout = promote.k_order_of([h], lambda: [[h.shadow.strides[i] for i in kept]], shape, dtype)
-    if layout is None or not keepdims:
-        return layout
-    return lambda: layout()[tuple(None if i in axes else slice(None) for i in range(h.aval.ndim))]
+    every = range(h.aval.ndim)
+    kept = [i for i in every if i not in axes]
+    if len(kept) < 2 or h.is_fresh_c_order:
+        return None
+
+    def shadow() -> np.ndarray:
+        own = [kept.index(i) if i in kept else -1 for i in every]
+        result = promote.loop_result([h.shadow], [every, own], dtype)
+        return result[tuple(None if i in axes else slice(None) for i in every)] if keepdims else result
+
+    return shadow
 
 
 def _check(ufunc: np.ufunc, h: Tracer, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, mask: Tracer | None) -> None:
@@ -433,7 +438,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tracer
     """np.count_nonzero."""
     (h,) = promote.handles([a])
     trace = current_trace()
-    count = sum(trace.tracer(truth(h), h.kind), axis, keepdims=keepdims)
+    count = sum(trace.tracer(truth(h), h.kind, promote.k_order([h], h.aval.shape, BOOL)), axis, keepdims=keepdims)
     is_python = axis is None and not keepdims and type(np.count_nonzero(0)) is int  # so up to NumPy 2.3
     return trace.tracer(count.atom, Kind.PYTHON) if is_python else count
 

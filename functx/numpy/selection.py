@@ -106,7 +106,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     number = in_range(np.where(np.less(number, 0), n, number) if mode == "raise" else number, n, mode)
     numbers = promote.handles([np.broadcast_to(number.astype(INT64), (1, *shape))])[0]
     chosen = stacked[_along_axis(stacked, numbers, 0)][0, ...]
-    return into(out, chosen, "unsafe")
+    return into(out, current_trace().tracer(chosen.atom), "unsafe")  # in C order
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tracer:

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functx.effects import contains, gives_values
 from functx.errors import CustomRuleError
 from functx.interpret import eval_graph
 from functx.ir import AbstractArray, Atom, Graph, Output, OutRole, Var
@@ -119,6 +120,8 @@ def _checkpoint_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, 
 
     Of the values to be kept it takes those that it reads; the others are results without use.
     """
+    if contains(graph, gives_values):  # what an effect returned cannot be computed again: everything is kept
+        return b.interpreter.pullback(b, graph, ins, active)
     kept = [eqn.outputs[0] for eqn in graph.eqns if eqn.primitive is keep]
     handing = handing_over(graph, kept)
     results = b.checkpoint(*ins, graph=handing)

@@ -96,6 +96,18 @@ def _scan_type(*avals: AbstractArray, graph: Graph, length: Any, reverse: bool, 
     return [*outs[:carries], *(AbstractArray((length, *a.shape), a.dtype) for a in outs[carries:])]
 
 
+def with_tangents(carries: int, carried: Sequence[bool], out_mask: Sequence[bool]) -> Callable[[Emitter, list[Atom]], list[Atom]]:
+    """The outputs of a body that moves: the carry, its tangents (zeros where it has none by itself), the other results, and theirs."""
+
+    def outputs(inner: Emitter, outs: list[Atom]) -> list[Atom]:
+        values, moved = outs[: len(out_mask)], iter(outs[len(out_mask) :])
+        dots = [next(moved) if flag else None for flag in out_mask]
+        own = [inner.zeros_like(v) if t is None else t for v, t, flag in zip_strict(values[:carries], dots[:carries], carried) if flag]
+        return [*values[:carries], *own, *values[carries:], *(t for t in dots[carries:] if t is not None)]
+
+    return outputs
+
+
 def _scan_jvp(
     b: Emitter, ins: Sequence[Atom], tangents: Sequence[Atom | None], *, graph: Graph, consts: int, carries: int, **params: Any
 ) -> tuple[Sequence[Atom], list[Atom | None]]:
@@ -107,13 +119,7 @@ def _scan_jvp(
     order = [j for span in spans for j in (*span, *(place[i] for i in span if i in place))]
     carried = [flags[consts + k] for k in range(carries)]
 
-    def outputs(inner: Emitter, outs: list[Atom]) -> list[Atom]:
-        values, moved = outs[: len(graph.outputs)], iter(outs[len(graph.outputs) :])
-        dots = [next(moved) if flag else None for flag in out_mask]
-        own = [inner.zeros_like(v) if t is None else t for v, t, flag in zip_strict(values[:carries], dots[:carries], carried) if flag]
-        return [*values[:carries], *own, *values[carries:], *(t for t in dots[carries:] if t is not None)]
-
-    body = rebuilt(b, joint, order, outputs)
+    body = rebuilt(b, joint, order, with_tangents(carries, carried, out_mask))
     given = [b.zeros_like(x) if t is None and flag else t for x, t, flag in zip_strict(ins, tangents, flags)]
     operands = [a for span in spans for a in (*(ins[i] for i in span), *(given[i] for i in span if flags[i]))]
     more = sum(carried)

@@ -12,6 +12,7 @@ import numpy as np
 
 from functx import shapes
 from functx.dtypes import UINT8
+from functx.effects import silenced_params
 from functx.interpret import eval_graph
 from functx.ir import AbstractArray, Atom, Graph, Input, Output, Var
 from functx.ops.scan import (
@@ -26,6 +27,7 @@ from functx.ops.scan import (
     rebuilt,
     selected,
     swapped,
+    with_tangents,
 )
 from functx.primitive import Emitter, Primitive
 from functx.util import split_list, spread, zip_strict
@@ -74,13 +76,7 @@ def _while_jvp(
     order = [j for span in spans for j in (*span, *(place[i] for i in span if i in place))]
     carried = flags[consts:]
 
-    def outputs(inner: Emitter, outs: list[Atom]) -> list[Atom]:
-        values, moved = outs[: len(graph.outputs)], iter(outs[len(graph.outputs) :])
-        dots = [next(moved) if flag else None for flag in out_mask]
-        own = [inner.zeros_like(v) if t is None else t for v, t, flag in zip_strict(values[:carries], dots[:carries], carried) if flag]
-        return [*values[:carries], *own, *values[carries:], *(t for t in dots[carries:] if t is not None)]
-
-    body = rebuilt(b, joint, order, outputs)
+    body = rebuilt(b, joint, order, with_tangents(carries, carried, out_mask))
     ignored = [Input(Var(a.aval)) for a, flag in zip_strict(ins[conds + consts :], carried) if flag]
     asked = cond.replace(inputs=(*cond.inputs, *ignored))
     given = [b.zeros_like(x) if t is None and flag else t for x, t, flag in zip_strict(ins[conds:], tangents[conds:], flags)]
@@ -122,6 +118,7 @@ def _pull_while(
     b: Emitter, ins: Sequence[Atom], active: Sequence[bool], cts: Sequence[Atom | None], params: dict[str, Any]
 ) -> list[Atom | None]:
     """Emit the loop with residuals and the loop back over them."""
+    params = silenced_params(params)  # it has run before
     graph, conds, consts = params["graph"], params["conds"], params["consts"]
     carries = len(ins) - conds - consts
     flags = grown(list(active[conds:]), consts, lambda f: reached(graph, f)[:carries])
