@@ -15,7 +15,7 @@ from functx.lax import stop_gradient
 from functx.rebinding import rebind_numpy
 from functx.shapes import Dim
 from functx.transforms import policies as checkpoint_policies
-from functx.transforms.control_flow import cond, fori_loop, map, scan, switch, while_loop
+from functx.transforms.control_flow import associative_scan, cond, fori_loop, map, scan, switch, while_loop
 from functx.transforms.custom_rules import custom_jvp, custom_vjp
 from functx.transforms.functionalize import functionalize
 from functx.transforms.gradients import grad, joint_graph, value_and_grad
@@ -30,15 +30,16 @@ from functx.transforms.saved_residuals import print_saved_residuals, saved_resid
 from functx.transforms.vectorize import vmap
 
 # Loops and choices under the names of JAX, too: they are transforms, which functx.lax is below.
-for _control_flow in (cond, fori_loop, map, scan, switch, while_loop):
+for _control_flow in (associative_scan, cond, fori_loop, map, scan, switch, while_loop):
     setattr(lax, _control_flow.__name__, _control_flow)
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "axis_index", "axis_size", "checkpoint", "checkpoint_name", "checkpoint_policies",
-    "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "disable_jit", "errors", "eval_shape", "explain", "explain_misses",
-    "fori_loop", "functionalize", "grad", "hessian", "hvp", "interop", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph", "jvp", "lax",
-    "linear_transpose", "linearize", "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "print_saved_residuals", "psum", "rebind_numpy",
-    "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "tree", "value_and_grad", "vjp", "vmap", "while_loop",
+    "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "associative_scan", "axis_index", "axis_size", "checkpoint", "checkpoint_name",
+    "checkpoint_policies", "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "disable_jit", "errors", "eval_shape",
+    "explain", "explain_misses", "fori_loop", "functionalize", "grad", "hessian", "hvp", "interop", "jacfwd", "jacobian", "jacrev",
+    "jit", "joint_graph", "jvp", "lax", "linear_transpose", "linearize", "make_ir", "nn", "numpy", "pmax", "pmean", "pmin",
+    "print_saved_residuals", "psum", "rebind_numpy", "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "tree",
+    "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip

@@ -291,3 +291,27 @@ def test_any_number_of_steps(length):
     slope = fx.grad(lambda s: fx.scan(lambda c, x: (c * s + x, None), 1.0, xs)[0])(1.0)
     assert slope == sum(expected[:-1])
     assert fx.map(lambda v: v * 2, np.arange(7), batch_size=3).tolist() == list(range(0, 14, 2))
+
+
+@pytest.mark.parametrize("unroll", [2, 3, 7])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_unrolled_loops_give_the_same(unroll, reverse):
+    xs = np.arange(1.0, 8.0)
+    expected = fx.scan(lambda c, x: (c * 0.5 + x, c * x), 1.0, xs, reverse=reverse)
+    for run in (lambda f: f, oracles.reference_jit):
+        got = run(lambda xs: fx.scan(lambda c, x: (c * 0.5 + x, c * x), 1.0, xs, reverse=reverse, unroll=unroll))(xs)
+        np.testing.assert_allclose(got[0], expected[0])
+        np.testing.assert_allclose(got[1], expected[1])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 13])
+def test_associative_scans(n):
+    x = RNG.standard_normal((n, 2))
+    matrices = RNG.standard_normal((n, 2, 2))
+    products = list(itertools.accumulate(matrices, np.matmul))
+    for run in (lambda f: f, oracles.reference_jit):
+        np.testing.assert_allclose(run(lambda x: fx.associative_scan(np.add, x))(x), np.cumsum(x, 0))
+        np.testing.assert_allclose(run(lambda x: fx.associative_scan(np.add, x.T, axis=1, reverse=True))(x), np.cumsum(x[::-1], 0)[::-1].T)
+        np.testing.assert_allclose(run(lambda m: fx.lax.associative_scan(np.matmul, m))(matrices), products)
+    slope = fx.grad(lambda x: (fx.associative_scan(np.multiply, x) * np.arange(1.0, n + 1)[:, None]).sum())(x)
+    np.testing.assert_allclose(slope, fx.grad(lambda x: (np.cumprod(x, 0) * np.arange(1.0, n + 1)[:, None]).sum())(x), rtol=1e-9)

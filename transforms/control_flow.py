@@ -191,6 +191,8 @@ def scan(
         raise ValueError(f"scan: unroll must be a positive int, not {unroll!r}")
     leaves, xs_tree = trees.flatten(xs)
     count = _length([np.shape(v) for v in leaves], length)
+    if unroll > 1 and isinstance(count, int) and count >= unroll:
+        return _unrolled(f, init, xs, count, reverse, unroll)
     if current_trace() is None:  # without any step only tracing can tell what ys are
         return python_loops.scan(f, init, xs, count, reverse) if count else _traced(lambda: scan(f, init, xs, length, reverse))
     steps = _handles(leaves, "scan: xs")
@@ -221,6 +223,30 @@ def scan(
     state, updated, stacks = split_list(outs, carried, len(extra))
     body.update(updated)
     return trees.unflatten(tree, _wrapped(state, avals)), trees.unflatten(ys_tree, [wrap(a, Kind.ARRAY, current_trace()) for a in stacks])
+
+
+def _unrolled(f: Callable[..., Any], init: Any, xs: Any, count: int, reverse: bool, unroll: int) -> tuple[Any, Any]:
+    """Several steps per pass; those that are left over by themselves."""
+    whole = count // unroll * unroll
+
+    def several(carry: Any, chunk: Any) -> tuple[Any, Any]:
+        ys = [None] * unroll
+        for k in reversed(range(unroll)) if reverse else range(unroll):
+            carry, ys[k] = f(carry, trees.map(lambda v, k=k: v[k], chunk))
+        return carry, trees.map(lambda *steps: np.stack(steps), *ys)
+
+    chunks = trees.map(lambda v: v[:whole].reshape(whole // unroll, unroll, *np.shape(v)[1:]), xs)
+    rest = trees.map(lambda v: v[whole:], xs)
+    parts: list[Any] = [None, None]
+    carry = init
+    for part in (1, 0) if reverse else (0, 1):
+        if part == 0:
+            carry, ys = scan(several, carry, chunks, whole // unroll, reverse)
+            parts[0] = trees.map(lambda v: v.reshape(whole, *np.shape(v)[2:]), ys)
+        elif whole < count:
+            carry, parts[1] = scan(f, carry, rest, count - whole, reverse)
+    done = [p for k, p in enumerate(parts) if k == 0 or whole < count]
+    return carry, done[0] if len(done) == 1 else trees.map(lambda *vs: np.concatenate(vs), *done)
 
 
 def avals_of(handles: Sequence[Tracer]) -> list[AbstractArray]:
@@ -359,6 +385,50 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     if whole < n:
         parts.append(vmap(f)(trees.map(lambda v: v[whole:], xs)))
     return parts[0] if len(parts) == 1 else trees.map(lambda *vs: np.concatenate(vs), *parts)
+
+
+@hides_frames
+def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """Running results of an associative operation along an axis, in a number of rounds that grows with the logarithm of its length.
+
+    Args:
+      fn: the operation, on containers like ``elems`` of any length along the axis: it must work element by element.
+      elems: an array or a container of arrays of one length along the axis.
+      reverse: from the last element to the first.
+
+    Returns:
+      What has the structure and shapes of ``elems``: element k combines the elements up to k.
+
+    >>> import numpy as np
+    >>> associative_scan(np.add, np.array([1, 2, 3, 4]))
+    array([ 1,  3,  6, 10])
+    """
+    leaves, tree = trees.flatten(elems)
+    moved = [np.moveaxis(np.flip(v, axis) if reverse else v, axis, 0) for v in leaves]
+    if len({v.shape[0] for v in moved}) != 1:
+        raise StructureError("associative_scan: lengths along the axis differ", where=where(), fix="give elems of one length")
+
+    def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+        return trees.leaves(fn(trees.unflatten(tree, a), trees.unflatten(tree, b)))
+
+    done = [np.moveaxis(v, 0, axis) for v in _running(combine, moved)]
+    return trees.unflatten(tree, [np.flip(v, axis) if reverse else v for v in done])
+
+
+def _running(combine: Callable[..., list[Any]], elems: list[Any]) -> list[Any]:
+    """Pairs are combined, their running results found, and those in between filled in (Blelloch, "Prefix sums and their applications")."""
+    n = elems[0].shape[0]
+    if n < 2:
+        return elems
+    odd = _running(combine, combine([e[: n - 1 : 2] for e in elems], [e[1::2] for e in elems]))
+    between = combine([o[: (n - 1) // 2] for o in odd], [e[2::2] for e in elems]) if n > 2 else [e[:0] for e in elems]
+    out = []
+    for e, o, b in zip_strict(elems, odd, between):
+        joined = np.concatenate([e[:1], b])
+        rows = np.zeros_like(joined, shape=(n, *e.shape[1:]))
+        rows[0::2], rows[1::2] = joined, o
+        out.append(rows)
+    return out
 
 
 # --- choices ------------------------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 from functx import effects, shapes
 from functx.dtypes import PYTHON_DTYPES, is_complex, is_inexact
 from functx.errors import LeakedTracerError, StructureError
-from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, InRole, Output, OutRole, Var, read
+from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, InRole, Mark, Output, OutRole, Var, read
 from functx.ops import higher_order
 from functx.primitive import Emitter
 from functx.trace import Trace, Tracer, current_trace, where
@@ -98,7 +98,7 @@ def pullback_map(d: Differentiated, targets: Sequence[Result]) -> tuple[LinearMa
     """The map from cotangents of those targets that have one to those of the active inputs; and the staged graph's outputs."""
     cts = [(r.value, Var(AbstractArray(r.aval.shape, r.aval.dtype))) for r in targets if has_tangent(r)]
     joint, env = joint_graph_of(d.staged, d.active, cts, [ct for _, ct in cts])
-    return _evaluated(d, joint, env, f"the pull-back of {d.staged.trace.name}")
+    return _evaluated(d, joint, env, f"the pull-back of {d.staged.trace.name}", Mark(joint.region, "backward"))
 
 
 def tangent_map(d: Differentiated, targets: Sequence[Result]) -> tuple[LinearMap, list[Any]]:
@@ -114,10 +114,10 @@ def tangent_map(d: Differentiated, targets: Sequence[Result]) -> tuple[LinearMap
     return _evaluated(d, joint, env, f"the linear function of {d.staged.trace.name}")
 
 
-def _evaluated(d: Differentiated, joint: Graph, env: Any, what: str) -> tuple[LinearMap, list[Any]]:
+def _evaluated(d: Differentiated, joint: Graph, env: Any, what: str, backward: Mark | None = None) -> tuple[LinearMap, list[Any]]:
     """Run the part of a joint graph that does not wait for tangents or cotangents."""
     count = len(d.staged.graph.outputs)
-    forward, late = split_joint(joint, len(d.staged.graph.inputs), count)
+    forward, late = split_joint(joint, len(d.staged.graph.inputs), count, backward)
     outs = execute(forward, input_values(d.staged, d.parent), d.parent, translate(d.staged.trace.known, env))
     return LinearMap(late, outs[count:], d.parent, what), outs[:count]
 
