@@ -4,11 +4,12 @@ import functx.backends
 import functx.ops
 import functx.pretty
 import functx.scipy.special  # noqa: F401 - the imports before: they register what graphs are made of and how they print
-from functx import config, errors, interop, lax, nn, numpy, scipy
+from functx import config, debug, errors, interop, lax, nn, numpy, scipy
 from functx import trees as tree
 from functx.backends import clear_cache
+from functx.callbacks import io_callback, pure_callback
 from functx.collectives import axis_index, axis_size, pmax, pmean, pmin, psum
-from functx.config import disable_jit
+from functx.config import debug_infs, debug_nans, disable_jit
 from functx.explain import explain
 from functx.ir import Graph
 from functx.lax import stop_gradient
@@ -29,17 +30,17 @@ from functx.transforms.remat import checkpoint, checkpoint_name
 from functx.transforms.saved_residuals import print_saved_residuals, saved_residuals
 from functx.transforms.vectorize import vmap
 
-# Loops and choices under the names of JAX, too: they are transforms, which functx.lax is below.
-for _control_flow in (associative_scan, cond, fori_loop, map, scan, switch, while_loop):
-    setattr(lax, _control_flow.__name__, _control_flow)
+# Loops, choices and callbacks under the names of JAX, too: they need transforms, which functx.lax is below.
+for _above in (associative_scan, cond, fori_loop, map, pure_callback, scan, switch, while_loop):
+    setattr(lax, _above.__name__, _above)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "associative_scan", "axis_index", "axis_size", "checkpoint", "checkpoint_name",
-    "checkpoint_policies", "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "disable_jit", "errors", "eval_shape",
-    "explain", "explain_misses", "fori_loop", "functionalize", "grad", "hessian", "hvp", "interop", "jacfwd", "jacobian", "jacrev",
+    "checkpoint_policies", "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_nans", "disable_jit", "errors", "eval_shape",
+    "explain", "explain_misses", "fori_loop", "functionalize", "grad", "hessian", "hvp", "interop", "io_callback", "jacfwd", "jacobian", "jacrev",
     "jit", "joint_graph", "jvp", "lax", "linear_transpose", "linearize", "make_ir", "nn", "numpy", "pmax", "pmean", "pmin",
-    "print_saved_residuals", "psum", "rebind_numpy", "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "tree",
+    "print_saved_residuals", "psum", "pure_callback", "rebind_numpy", "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "tree",
     "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip

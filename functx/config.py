@@ -40,6 +40,13 @@ class Config:
     max_entries: int = _option("FUNCTX_MAX_ENTRIES", 256, int, "entries of one jitted function; the least recently used is dropped")
     full_traceback: bool = _option("FUNCTX_FULL_TRACEBACK", False, _flag, "keep functx's own frames in tracebacks")
     disable_jit: bool = _option("FUNCTX_DISABLE_JIT", False, _flag, "run jitted functions as plain Python")
+    debug_nans: bool = _option("FUNCTX_DEBUG_NANS", False, _flag, "raise where a NaN is born; jit runs on the reference backend")
+    debug_infs: bool = _option("FUNCTX_DEBUG_INFS", False, _flag, "the same for infinities")
+
+    @property
+    def watches_values(self) -> bool:
+        """Whether every result is looked at."""
+        return self.debug_nans or self.debug_infs
 
     @classmethod
     def from_environment(cls) -> Config:
@@ -102,6 +109,40 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
     0
     """
     with options(disable_jit=disable):
+        yield
+
+
+@contextlib.contextmanager
+def debug_nans(on: bool = True) -> Iterator[None]:
+    """Inside a ``with`` block, raise NonFiniteError where an operation makes a NaN of operands that have none, naming your line.
+
+    It watches what transformed functions compute, values and derivatives; jitted ones are then run equation by equation, slowly.
+    FUNCTX_DEBUG_NANS=1 does it everywhere.
+
+    >>> import numpy as np
+    >>> import functx as fx
+    >>> with fx.debug_nans():
+    ...     fx.jit(lambda x: np.log(x) + 1)(np.array([1.0, -1.0]))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    functx.errors.NonFiniteError: 'log' gave nan at index 1, for -1.0
+    ...
+    """
+    with options(debug_nans=on):
+        yield
+
+
+@contextlib.contextmanager
+def debug_infs(on: bool = True) -> Iterator[None]:
+    """As :func:`debug_nans`, for infinities. FUNCTX_DEBUG_INFS=1 does it everywhere.
+
+    >>> import numpy as np
+    >>> import functx as fx
+    >>> with fx.debug_infs():
+    ...     fx.grad(np.sqrt)(0.0)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    functx.errors.NonFiniteError: ...
+    """
+    with options(debug_infs=on):
         yield
 
 

@@ -63,6 +63,18 @@ def _refuse_effects(eqns: Iterable[Eqn]) -> None:
         )
 
 
+def is_known(trace: Trace, atom: Atom) -> bool:
+    """Whether a value is known without a look at what would then hold for that value only (a Python scalar under jit)."""
+    if isinstance(atom, Literal):
+        return True
+    for slot in slice_of(trace, atom)[1]:
+        if slot.specialize is not None or slot.hidden:
+            return False
+        if slot.value is MISSING and (slot.outer is None or trace.opaque or not is_known(slot.outer.stage, slot.outer_atom)):
+            return False
+    return True
+
+
 def _input_value(trace: Trace, slot: TraceInput) -> Any:
     if slot.specialize is not None:
         return slot.specialize()

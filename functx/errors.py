@@ -98,6 +98,10 @@ class IntegerOverflowError(FunctxError, OverflowError):
     """A Python integer does not fit the dtype it meets."""
 
 
+class NonFiniteError(FunctxError, FloatingPointError):
+    """A NaN or infinity was born while functx watched for them (functx.debug_nans, functx.debug_infs)."""
+
+
 class GraphError(FunctxError, AssertionError):
     """A graph is malformed: a bug in functx or in a third-party primitive or pass."""
 

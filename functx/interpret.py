@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError
+from functx import config
+from functx.dtypes import is_inexact
+from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError, NonFiniteError
 from functx.ir import Atom, Eqn, Graph, Literal, Var
 from functx.util import zip_strict
 
@@ -41,11 +43,38 @@ def eval_eqn(eqn: Eqn, env: Mapping[Var, Any]) -> Sequence[Any]:
     arrays = [value_of(env, atom) for atom in eqn.inputs]
     try:
         with np.errstate(all="ignore"):
-            return eqn.primitive.evaluate(arrays, eqn.params)
+            outs = eqn.primitive.evaluate(arrays, eqn.params)
     except (IndexError, OverflowError) as error:
         if eqn.primitive.checks(eqn.inputs, **eqn.params) is None:
             raise
         raise located(error, eqn) from None
+    options = config.current()
+    if options.watches_values:
+        _watch(eqn, arrays, outs, options)
+    return outs
+
+
+def _watch(eqn: Eqn, arrays: Sequence[Any], outs: Sequence[Any], options: config.Config) -> None:
+    """Raise if something not finite is born here. Equations with graphs have told already, from inside."""
+    tests = [test for test, on in ((np.isnan, options.debug_nans), (np.isinf, options.debug_infs)) if on]
+    for test in tests:
+        bad = next((out for out in map(np.asarray, outs) if is_inexact(out.dtype) and test(out).any()), None)
+        if bad is not None and not any(is_inexact(np.asarray(x).dtype) and test(x).any() for x in arrays):
+            raise _not_finite(eqn, arrays, bad, tuple(int(i) for i in np.argwhere(test(bad))[0]))
+
+
+def _not_finite(eqn: Eqn, arrays: Sequence[Any], bad: np.ndarray, index: tuple[int, ...]) -> NonFiniteError:
+    """The error for a value that is not finite, with the operands that it comes from where they are as large as the result."""
+    at = f" at index {', '.join(map(str, index))}" if index else ""
+    shown = [np.asarray(x)[index] if np.shape(x) == bad.shape else np.asarray(x) for x in arrays]
+    operands = ", ".join(str(x) if x.ndim == 0 else f"an array of shape {x.shape}, from {x.min()} to {x.max()}" for x in shown if x.size)
+    derivative = eqn.mark is not None and eqn.mark.phase == "backward"
+    return NonFiniteError(
+        f"'{eqn.primitive.name}' gave {bad[index]}{at}" + (f", for {operands}" if operands else ""),
+        where=eqn.source and eqn.source.describe(),
+        why=f"none of its operands was so; it is {'part of the derivative of' if derivative else 'computed on'} this line",
+        fix="keep the operands where the function or its derivative is finite: np.where chooses the operand before the operation",
+    )
 
 
 def value_of(env: Mapping[Var, Any], atom: Atom) -> Any:

@@ -5,7 +5,7 @@ recorded. Dtypes stay as they are (a running sum of int32 wraps in int32), where
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,11 @@ import numpy as np
 from functx import mutation, shapes, trees
 from functx.collectives import axis_index, axis_size, pmax, pmean, pmin, psum  # noqa: F401 - jax.lax has them too
 from functx.dtypes import INT64, Kind
-from functx.errors import CallbackError
 from functx.ir import AbstractArray
 from functx.numpy import promote
-from functx.ops import callback, cumulative, elementwise, indexing, sorting, special, transcendental
+from functx.ops import cumulative, elementwise, indexing, sorting, special, transcendental
 from functx.primitive import Primitive
-from functx.trace import Tracer, current_trace, where
+from functx.trace import Tracer, current_trace
 
 
 def _dtype(x: Any) -> np.dtype:
@@ -330,41 +329,3 @@ def dynamic_update_index_in_dim(x: Any, update: Any, index: Any, axis: int = 0) 
     """
     starts, axis = _along(x, index, axis)
     return dynamic_update_slice(x, np.expand_dims(update, axis) if np.ndim(update) < np.ndim(x) else update, starts)
-
-
-# --- calling back -------------------------------------------------------------------------------------------------------------------------
-
-
-def pure_callback(function: Callable[..., Any], result: Any, *args: Any, vmap_method: str = "sequential") -> Any:
-    """``function(*args)`` on plain arrays, from inside a traced or compiled function too. It cannot be differentiated.
-
-    Args:
-      function: a function without effects, of read-only arrays in the containers of ``args``.
-      result: its results' types: a container of arrays or functx.ShapeDtypeStructs.
-      vmap_method: "sequential" calls it for one example after the other, "expand_dims" once for all, with an axis in front of every
-        argument (of size 1 where the examples share it) and of every result.
-
-    Raises:
-      CallbackError: the function returned something else than ``result`` says. What it raises itself comes out as it is.
-
-    >>> import functx as fx
-    >>> fx.vmap(lambda x: pure_callback(np.sort, x, x))(np.array([[2.0, 1.0], [3.0, 4.0]]))
-    array([[1., 2.],
-           [3., 4.]])
-    """
-    if vmap_method not in ("sequential", "expand_dims"):
-        raise ValueError(f"vmap_method must be 'sequential' or 'expand_dims', not {vmap_method!r}")
-    operands, structure = trees.flatten(args)
-    declared, out_structure = trees.flatten(result)
-    name = getattr(function, "__name__", type(function).__name__)
-
-    def call(*arrays: np.ndarray) -> list[Any]:
-        values, returned = trees.flatten(function(*trees.unflatten(structure, arrays)))
-        if returned != out_structure:
-            raise CallbackError(f"the callback {name} returned {returned} where {out_structure} was declared", where=where())
-        return values
-
-    avals = tuple((tuple(r.shape), np.dtype(r.dtype)) for r in declared)
-    params = {"avals": avals, "vectorized": vmap_method == "expand_dims", "lanes": ()}
-    host = callback.HostFunction(function, call, (structure, out_structure))
-    return trees.unflatten(out_structure, _apply(callback.callback, operands, function=host, **params))

@@ -315,3 +315,28 @@ def test_associative_scans(n):
         np.testing.assert_allclose(run(lambda m: fx.lax.associative_scan(np.matmul, m))(matrices), products)
     slope = fx.grad(lambda x: (fx.associative_scan(np.multiply, x) * np.arange(1.0, n + 1)[:, None]).sum())(x)
     np.testing.assert_allclose(slope, fx.grad(lambda x: (np.cumprod(x, 0) * np.arange(1.0, n + 1)[:, None]).sum())(x), rtol=1e-9)
+
+
+def test_a_buffer_filled_up_to_a_traced_bound():
+    def f(r, x, n):
+        orbit = fnp.zeros(6)
+
+        def step(i, x):
+            orbit[i] = x
+            return r * x * (1 - x)
+
+        fx.fori_loop(0, n, step, x)
+        return orbit.sum()
+
+    def plain(r, x, n):
+        total = 0.0
+        for _ in range(n):
+            total, x = total + x, r * x * (1 - x)
+        return total
+
+    for transform in (lambda g: g, oracles.reference_jit, lambda g: fx.jit(g, backend="cpp")):
+        run = transform(fx.value_and_grad(f, (0, 1)))
+        for n in (0, 3, 6):
+            got, expected = run(2.9, 0.3, n), fx.value_and_grad(plain, (0, 1))(2.9, 0.3, n)
+            np.testing.assert_allclose(got[0], expected[0])
+            np.testing.assert_allclose(got[1], expected[1])

@@ -18,12 +18,12 @@ ROOMS = {
     3: "functx.ir",
     4: "functx.primitive",
     5: "functx.pretty functx.parse functx.check functx.passes",
-    6: "functx.trace functx.capture functx.demand functx.interpret functx.backend functx.memory_plan functx.tensors functx.runtime functx._native",
+    6: "functx.trace functx.capture functx.demand functx.effects functx.interpret functx.backend functx.memory_plan functx.tensors functx.runtime functx._native",
     7: "functx.ops",
     8: "functx.mutation functx.aliasing functx.views",
     9: "functx.collectives functx.numpy functx.linalg functx.fft functx.random functx.nn functx.lax functx.scipy functx.rebinding",
     10: "functx.transforms functx.backends",
-    11: "functx functx.debug functx.explain functx.export functx.tree functx.testing functx.interop functx.optimize",
+    11: "functx functx.callbacks functx.debug functx.explain functx.export functx.tree functx.testing functx.interop functx.optimize",
 }
 ROOM_OF = {name: room for room, names in ROOMS.items() for name in names.split()}
 

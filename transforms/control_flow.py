@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from functx import dtypes, mutation, trees
+from functx.demand import is_known
 from functx.dtypes import BOOL, INT64, Kind
 from functx.errors import StructureError
 from functx.ir import AbstractArray, Atom, Graph, Input, Literal, Output, Var, freeze
@@ -350,6 +351,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     """
     if current_trace() is None:
         return python_loops.fori_loop(lower, upper, body_fun, init_val)
+    lower, upper = (_known_int(v) for v in (lower, upper))
     if all(isinstance(v, (int, np.integer)) for v in (lower, upper)):
         steps = np.arange(int(lower), max(int(lower), int(upper)))
         carry, _ = scan(lambda c, i: (body_fun(_as_python(i), c), None), init_val, steps)
@@ -357,6 +359,11 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     first = current_trace().handle(lower)
     start = first if first.kind is Kind.PYTHON else first + 0
     return while_loop(lambda s: s[0] < upper, lambda s: (s[0] + 1, body_fun(s[0], s[1])), (start, init_val))[1]
+
+
+def _known_int(v: Any) -> Any:
+    """A traced int as a plain one where its value is known anyway."""
+    return int(v.value()) if isinstance(v, Tracer) and v.aval.dtype.kind in "iu" and is_known(v.stage, v.atom) else v
 
 
 def _as_python(i: Tracer) -> Tracer:

@@ -348,7 +348,8 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 def _key(taken: _Call, structure: Any, leaves: Sequence[Any], options: JitOptions) -> Key:
     c = config.current()
-    return Key(structure, tuple(map(leaf_key, leaves)), taken.static, (options.backend, c.backend, c.cxx, c.parallel_threshold))
+    present = (options.backend, c.backend, c.cxx, c.parallel_threshold, c.debug_nans, c.debug_infs)
+    return Key(structure, tuple(map(leaf_key, leaves)), taken.static, present)
 
 
 def _first_match(entries: Sequence[Entry], leaves: Sequence[Any]) -> tuple[Entry | None, Any]:
@@ -360,8 +361,13 @@ _no_compiler_warned = False
 
 
 def compile_graph(graph: Graph, backend: str) -> Executable:
-    """Compile by the named backend; ``auto`` is C++, or the reference backend with one warning where there is no compiler."""
+    """Compile by the named backend; ``auto`` is C++, or the reference backend with one warning where there is no compiler.
+
+    Where values are watched (functx.debug_nans) it is the reference backend: it looks at each of them.
+    """
     global _no_compiler_warned
+    if config.current().watches_values:
+        return get_backend("reference").compile(graph, config.current())
     if backend != "auto":
         return get_backend(backend).compile(graph, config.current())
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functx import config
 from functx.ir import Graph
 from functx.passes import Pass, run_passes
 from functx.transforms.algebra import simplify_algebra
@@ -12,7 +13,9 @@ from functx.transforms.simplify import common_subexpressions, dead_code, fold_co
 
 
 def erase_marks(graph: Graph) -> Graph:
-    """Marks have done their work; without them equal computations have equal text."""
+    """Marks have done their work; without them equal computations have equal text. Where values are watched they tell what is a derivative."""
+    if config.current().watches_values:
+        return settle_marks(graph)
     return settle_marks(graph.replace(eqns=tuple(e.replace(mark=None) for e in graph.eqns)))
 
 

@@ -10,11 +10,24 @@ import re
 from functx.backends.cpp.functions import OWN
 from functx.backends.cpp.numbers import COMPLEX_FUNCTIONS, TYPES
 from functx.backends.cpp.sorting import SNIPPETS as SORTING
+from functx.ops.random import THREEFRY_ROTATIONS
 
 HEADER = """\
 #include <stdint.h>
 #include "call.h"
 """
+
+
+
+def _threefry_rounds() -> str:
+    """20 rounds on the words x and y with the keys k0, k1 and k2, as in functx.ops.random."""
+    lines = []
+    for i in range(5):
+        for turn in THREEFRY_ROTATIONS[i % 2]:
+            lines.append(f"  x += y, y = (y << {turn} | y >> {32 - turn}) ^ x;\n")
+        lines.append(f"  x += k{(i + 1) % 3}, y += k{(i + 2) % 3} + {i + 1}u;\n")
+    return "".join(lines)
+
 
 _ARITHMETIC: dict[str, str] = {
     "smaller": """\

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from functx.dtypes import Kind
 from functx.numpy import promote, reductions
+from functx.numpy.manipulation import copy
 from functx.numpy.reductions import NOT_GIVEN, freedom, single_out
 from functx.trace import Tracer, current_trace
 
@@ -25,6 +27,7 @@ def _numbers(a: Any, where: Any = True) -> tuple[Tracer, Any]:
     (h,) = promote.handles([a])
     if not has_nan(h.aval.dtype):
         return h, where
+    h = copy(h) if h.kind is Kind.ARRAY else h  # in its order in memory
     present = np.logical_not(np.isnan(h))
     return h, present if where is True else np.logical_and(present, where)
 
@@ -90,7 +93,9 @@ def nanvar(
     none_left = np.less_equal(np.subtract(reductions.sum(chosen, axis, keepdims=keepdims), ddof), 0)
     trace = current_trace()
     atom = trace.emit.select(none_left.atom, trace.emit.full_like(variance.atom, np.nan), variance.atom)
-    return trace.tracer(atom, variance.kind) if out is None else reductions.store_exactly(atom, out)
+    if out is not None:
+        return reductions.store_exactly(atom, out)
+    return trace.tracer(atom, variance.kind, None if variance.is_fresh_c_order else lambda: variance.shadow)
 
 
 def nanstd(

@@ -201,5 +201,5 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 
     last = minor(p, v, q, u)
     if lengths == (2, 2):
-        return last if last.shape else current_trace().tracer(last.atom)
+        return current_trace().tracer(last.atom)  # in C order
     return np.moveaxis(np.stack([minor(q, w, r, v), minor(r, u, p, w), last], axis=-1), -1, axisc)

@@ -300,9 +300,9 @@ def any(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, wh
 def _count(h: Tracer, axes: tuple[int, ...], where: Any, keepdims: bool, ddof: Any = 0) -> Any:
     """How many numbers are averaged, less ``ddof``: a float; traced where a mask selects them or a size is symbolic."""
     if where is not True:
-        (mask,) = promote.handles([where])
-        chosen = current_trace().tracer(_spread(current_trace().emit, truth(mask), h.aval.shape))
-        count = sum(chosen, axes, keepdims=keepdims)
+        (mask,) = arrays([where])
+        mask = mask if mask.aval.dtype == BOOL else np.not_equal(mask, 0)
+        count = sum(np.broadcast_to(mask, h.aval.shape), axes, keepdims=keepdims)
         return np.maximum(count - ddof, 0) if ddof else count
     n = shapes.size(h.aval.shape[i] for i in axes)
     if isinstance(n, int):

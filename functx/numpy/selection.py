@@ -12,7 +12,7 @@ from functx import shapes
 from functx.dtypes import BOOL, INT64, Kind, is_complex, is_inexact
 from functx.mutation import check_writeable, write, write_where
 from functx.numpy import indexing, positions, promote, reductions, ufunc_methods
-from functx.numpy.manipulation import along, as_row, into, ravel, reshape, resize
+from functx.numpy.manipulation import along, as_row, into, layout, ravel, reshape, resize
 from functx.numpy.manipulation import copy as copied
 from functx.trace import Tracer, current_trace
 
@@ -277,6 +277,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
             there(np.empty(0, bool), scale, out=np.empty(0, bool))  # raises NumPy's own error
         own = h.aval.dtype if is_inexact(h.aval.dtype) else None  # NumPy works in place
         rounded = _in_dtype(back(np.rint(_in_dtype(there(h, scale), own)), scale), own)
+        rounded = current_trace().tracer(rounded.atom, rounded.kind, layout("A", h.aval.shape, rounded.dtype, h))
     if integers and rounded.dtype != h.aval.dtype:
         rounded = rounded.astype(h.aval.dtype)
     return rounded if out is None else np.positive(rounded, out=out)

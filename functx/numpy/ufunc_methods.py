@@ -12,7 +12,7 @@ from functx.dtypes import Kind
 from functx.errors import ConcretizationError, UnsupportedError
 from functx.mutation import check_writeable
 from functx.numpy import cumulative, indexing, manipulation, products, promote, reductions, ufuncs
-from functx.trace import Tracer, current_trace
+from functx.trace import Tracer, current_trace, dataless
 from functx.trace import where as user_line
 
 # --- calls --------------------------------------------------------------------------------------------------------------------------------
@@ -104,7 +104,12 @@ def reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: An
     regions = [(lo, hi if lo < hi else lo + 1) for lo, hi in zip(starts.tolist(), ends, strict=False)]
     parts = [reductions.reduce(ufunc, h[(*lead, slice(lo, hi))], place, loop, keepdims=True) for lo, hi in regions]
     result = np.concatenate(parts, axis=place) if parts else h[(*lead, slice(0, 0))].astype(loop)
-    return result if out is None else reductions.store_exactly(result.atom, out)
+    if out is not None:
+        return reductions.store_exactly(result.atom, out)
+    every = range(h.aval.ndim)
+    axes = [[-1 if i == place else i for i in every], [0 if i == place else -1 for i in every], every]
+    loop_over = lambda: [h.shadow, dataless(starts.shape, starts.dtype)]  # noqa: E731
+    return current_trace().tracer(result.atom, Kind.ARRAY, lambda: promote.loop_result(loop_over(), axes, loop))
 
 
 def known_size(h: Tracer, axis: int) -> int:

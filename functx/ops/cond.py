@@ -10,7 +10,7 @@ import numpy as np
 from functx import shapes
 from functx.interpret import eval_graph
 from functx.ir import AbstractArray, Atom, Graph, Input, Output, Var
-from functx.ops.scan import as_arrays, as_graph, needed_inputs, over_lanes, rebuilt, selected, zeros
+from functx.ops.scan import as_arrays, as_graph, narrowed, needed_inputs, over_lanes, rebuilt, selected, zeros
 from functx.primitive import Emitter, Primitive
 from functx.util import split_list, spread, zip_strict
 
@@ -166,9 +166,7 @@ def _cond_batch(b: Emitter, ins: Sequence[Atom], batched: Sequence[bool], size: 
 def _is_cheap(graph: Graph) -> bool:
     """Whether a branch is a few elementwise operations that cannot fail and are not seen from outside."""
     plain = all(
-        (e.primitive.family == "elementwise" or e.primitive.views)
-        and e.primitive.checks(e.inputs, **e.params) is None
-        and not e.effect
+        (e.primitive.family == "elementwise" or e.primitive.views) and e.primitive.checks(e.inputs, **e.params) is None and not e.effect
         for e in graph.eqns
     )
     return plain and len(graph.eqns) <= CHEAP
@@ -177,9 +175,7 @@ def _is_cheap(graph: Graph) -> bool:
 def _cond_prune(ins: Sequence[Atom], used: Sequence[bool], **params: Graph) -> tuple[list[Atom], dict[str, Graph], list[bool]]:
     branches = branches_of(params)
     needed = [any(flags) for flags in zip_strict(*(needed_inputs(branch, used) for branch in branches))]
-    slim = [
-        branch.replace(inputs=tuple(selected(branch.inputs, needed)), outputs=tuple(selected(branch.outputs, used))) for branch in branches
-    ]
+    slim = [narrowed(branch, needed, used) for branch in branches]
     return [ins[0], *selected(ins[1:], needed)], _numbered(slim), list(used)
 
 

@@ -63,6 +63,19 @@ def needed_inputs(graph: Graph, wanted: Sequence[bool]) -> list[bool]:
     return [v in live for v in graph.in_vars]
 
 
+def narrowed(graph: Graph, inputs: Sequence[bool], outputs: Sequence[bool]) -> Graph:
+    """A graph with some of its inputs and outputs, and what these need."""
+    live: set[Atom] = {a for a, flag in zip_strict(graph.out_atoms, outputs) if flag}
+    eqns = []
+    for eqn in reversed(graph.eqns):
+        if eqn.primitive.effect or not live.isdisjoint(eqn.outputs):
+            live.update(eqn.inputs)
+            eqns.append(eqn)
+    return graph.replace(
+        inputs=tuple(selected(graph.inputs, inputs)), eqns=tuple(reversed(eqns)), outputs=tuple(selected(graph.outputs, outputs))
+    )
+
+
 def selected(items: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
     """The items where the flag is set."""
     return [item for item, flag in zip_strict(items, flags) if flag]
@@ -241,7 +254,7 @@ def _scan_prune(
     keep = [*needed[:consts], *wanted[:carries], *needed[consts + carries :]]
     if params["length"] is None or not shapes.is_static((params["length"],)):
         keep[consts + carries :] = [True] * (len(keep) - consts - carries)  # they tell the number of steps
-    body = graph.replace(inputs=tuple(selected(graph.inputs, keep)), outputs=tuple(selected(graph.outputs, wanted)))
+    body = narrowed(graph, keep, wanted)
     sizes = {"consts": sum(keep[:consts]), "carries": sum(wanted[:carries])}
     return selected(ins, keep), {**params, "graph": body, **sizes}, wanted
 

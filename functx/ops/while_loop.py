@@ -20,6 +20,7 @@ from functx.ops.scan import (
     as_graph,
     grown,
     invariant,
+    narrowed,
     needed_inputs,
     over_lanes,
     pull_steps,
@@ -175,8 +176,8 @@ def _while_prune(
             break
         wanted[:carries] = carried
     keep = [*asked[:conds], *needed[:consts], *wanted[:carries]]
-    test = cond.replace(inputs=tuple(selected(cond.inputs, [*asked[:conds], *wanted[:carries]])))
-    body = graph.replace(inputs=tuple(selected(graph.inputs, keep[conds:])), outputs=tuple(selected(graph.outputs, wanted)))
+    test = narrowed(cond, [*asked[:conds], *wanted[:carries]], [True])
+    body = narrowed(graph, keep[conds:], wanted)
     params = {"cond": test, "graph": body, "conds": sum(asked[:conds]), "consts": sum(needed[:consts]), "steps": steps}
     return selected(ins, keep), params, wanted
 
