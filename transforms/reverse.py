@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from functx import config
 from functx.dtypes import is_complex, is_inexact
 from functx.errors import NonLinearError
 from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, Mark, Output, Var, read
@@ -64,8 +65,10 @@ def pullback(b: Emitter, graph: Graph, atoms: Sequence[Atom], active: Sequence[b
 
 def mark_by_dependence(b: Emitter, start: int, cotangents: Sequence[Var], forward: Mark) -> None:
     """Give what a pull-back has emitted without need of a cotangent (a cosine for a sine) to the forward side: it could as well be computed
-    there. Effects of backward rules stay.
+    there. Effects of backward rules stay; and all stays where values are watched, for a derivative to be called one.
     """
+    if config.current().watches_values:
+        return
     late, backward = set(cotangents), forward._replace(phase="backward")
     for i in range(start, len(b.eqns)):
         eqn = b.eqns[i]

@@ -18,7 +18,6 @@ HEADER = """\
 """
 
 
-
 def _threefry_rounds() -> str:
     """20 rounds on the words x and y with the keys k0, k1 and k2, as in functx.ops.random."""
     lines = []

@@ -22,7 +22,7 @@ from functx.mutation import check_writeable, make_view, same_place, write, write
 from functx.numpy import masked, promote
 from functx.numpy.ufuncs import write_error
 from functx.ops import indexing, movement
-from functx.trace import Tracer, current_trace, dataless, where
+from functx.trace import Tracer, current_trace, where
 from functx.util import invert_permutation
 
 
@@ -522,7 +522,7 @@ def assigned(value: Any, shape: shapes.Shape, dtype: np.dtype) -> Atom:
 
 def _as_stored(value: Any, dtype: np.dtype) -> Any:
     """Plain numbers as NumPy stores them: lists item by item, each checked for its own; text is read. What else there is stays."""
-    if not (value is None or isinstance(value, (str, complex)) or (isinstance(value, (list, tuple)) and not promote.contains_tracer(value))):
+    if not (value is None or isinstance(value, (str, complex)) or _is_plain_list(value)):
         return value
     array = np.array(value, dtype)  # raises NumPy's own errors
     trace = current_trace()

@@ -65,9 +65,9 @@ def _common_order(operands: Sequence[Tracer]) -> list[int]:
     order: list[int] = []
     for axis in range(operands[0].aval.ndim):
         place = len(order)
-        for i in reversed(range(len(order))):
-            strides = [[abs(h.shadow.strides[k]) for k in (axis, order[i])] for h in operands if 1 not in (h.shape[axis], h.shape[order[i]])]
-            if any(mine <= other for mine, other in strides):
+        for i, other in reversed(list(enumerate(order))):
+            strides = [h.shadow.strides for h in operands if h.aval.shape[axis] != 1 != h.aval.shape[other]]
+            if any(abs(s[axis]) <= abs(s[other]) for s in strides):
                 break
             place = i if strides else place
         order.insert(place, axis)

@@ -373,7 +373,7 @@ def _binomial(keys: Keys, n: Any, p: Any) -> Any:
 
 binomial_sample = _sampler("binomial_sample", _binomial)
 
-# --- orthonormal_columns(x): the factor Q of x = Q R, where the diagonal of R is positive --------------------------------------------------
+# --- orthonormal_columns(x): the factor Q of x = Q R, where the diagonal of R is positive -------------------------------------------------
 
 
 def _orthonormal_columns(x: Any) -> Any:
