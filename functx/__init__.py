@@ -4,7 +4,7 @@ import functx.backends
 import functx.ops
 import functx.pretty
 import functx.scipy.special  # noqa: F401 - the imports before: they register what graphs are made of and how they print
-from functx import config, debug, errors, interop, lax, nn, numpy, scipy
+from functx import config, debug, errors, interop, lax, nn, numpy, scipy, testing
 from functx import trees as tree
 from functx.backends import clear_cache
 from functx.callbacks import io_callback, pure_callback
@@ -38,9 +38,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "associative_scan", "axis_index", "axis_size", "checkpoint", "checkpoint_name",
-    "checkpoint_policies", "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_nans", "disable_jit", "errors", "eval_shape",
-    "explain", "explain_misses", "fori_loop", "functionalize", "grad", "hessian", "hvp", "interop", "io_callback", "jacfwd", "jacobian", "jacrev",
-    "jit", "joint_graph", "jvp", "lax", "linear_transpose", "linearize", "make_ir", "nn", "numpy", "pmax", "pmean", "pmin",
-    "print_saved_residuals", "psum", "pure_callback", "rebind_numpy", "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "tree",
-    "value_and_grad", "vjp", "vmap", "while_loop",
+    "checkpoint_policies", "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_nans",
+    "disable_jit", "errors", "eval_shape", "explain", "explain_misses", "fori_loop", "functionalize", "grad", "hessian", "hvp",
+    "interop", "io_callback", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph", "jvp", "lax", "linear_transpose", "linearize",
+    "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "print_saved_residuals", "psum", "pure_callback", "rebind_numpy",
+    "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "testing", "tree", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip

@@ -102,6 +102,10 @@ class NonFiniteError(FunctxError, FloatingPointError):
     """A NaN or infinity was born while functx watched for them (functx.debug_nans, functx.debug_infs)."""
 
 
+class GradientError(FunctxError, AssertionError):
+    """A derivative differs from finite differences (functx.testing.check_grads)."""
+
+
 class GraphError(FunctxError, AssertionError):
     """A graph is malformed: a bug in functx or in a third-party primitive or pass."""
 

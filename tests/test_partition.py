@@ -1,5 +1,7 @@
 """Which forward values a backward side keeps: known answers, invariants over random programs, budgets."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -271,3 +273,19 @@ def test_no_partition_changes_a_result(random):
     for got, pulled, wanted in zip(jitted, pull(1.0), expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12, err_msg=text)
         np.testing.assert_allclose(pulled, wanted, rtol=1e-12, atol=1e-12, err_msg=text)
+
+
+def test_static_arguments_of_a_jitted_function():
+    class Scale:
+        def __init__(self, by):
+            self.by = by
+
+    @functools.partial(fx.jit, static_argnums=(0, 2))
+    def f(scale, x, power):
+        return (x**power).sum() * scale.by
+
+    x = np.array([1.0, 2.0])
+    for _ in range(2):
+        out, pull = fx.vjp(f, Scale(3.0), x, 2)
+        gradients = pull(1.0)
+        assert out == 15.0 and gradients[0] is None and gradients[2] is None and gradients[1].tolist() == [6, 12]

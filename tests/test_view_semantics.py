@@ -185,6 +185,124 @@ def test_views_of_other_shapes(name, shape):
         assert_as_numpy(program(VIEWS[name]), np, values, layout, f"{name}, {layout}, {program.__name__}")
 
 
+# --- the order of fresh results in memory, which decides what is a view of them ------------------------------------------------------------
+
+# Of an array of three axes.
+FRESH = """\
+c + 1
+c + c[0]
+c + c.swapaxes(0, 1)[:2, :, :3] if c.shape[0] == 2 else c * 1
+c[:, None] * c[0, 0]
+np.where(c > 0, c, 1)
+c.copy()
+np.copy(c)
+c.copy("A")
+c.astype("f4")
+np.zeros_like(c)
+np.full_like(c, 2, shape=(2, 5, 3))
+np.full_like(c, 2, shape=(2, 3), order="A")
+c.argsort(0)
+np.argsort(c)
+np.argpartition(c, 1, 1)
+np.sort(c, 1)
+np.partition(c, 1, 0)
+np.cumsum(c, 1)
+np.roll(c, 1, 0)
+np.roll(c, (1, 2), (0, 2))
+np.roll(c, 1)
+np.concatenate([c, c], 1)
+np.concatenate([c, c.copy()], -1)
+np.stack([c, c])
+np.stack([c, c, c], 2)
+np.stack([c, c.copy()], -1)
+np.vstack([c[0], c[1]])
+np.dstack([c[0], c[0]])
+np.column_stack([c[0], c[0]])
+np.append(c, c, 1)
+np.delete(c, 0, 2)
+np.repeat(c, 2, 1)
+np.tile(c, 2)
+np.triu(c)
+np.sum(c, 0)
+np.sum(c, 2)
+c.sum(1, keepdims=True)
+c.max((0,), keepdims=True)
+np.mean(c, 1)
+np.mean(c, 0, where=c > 1)
+np.std(c, 0)
+np.var(c, 1, keepdims=True)
+np.nansum(c, 0)
+np.nanmean(c, 0)
+np.nanstd(c, 1)
+np.count_nonzero(c, 1, keepdims=True)
+np.median(c, 1)
+np.median(c, 1, keepdims=True)
+np.percentile(c, 50, 0)
+np.quantile(c, [0.2, 0.5], 1)
+np.add.reduceat(c, [0, 1], 1)
+np.multiply.outer(c, c[0, 0])
+np.add(c, 1, order="F")
+np.take(c, [0, 1], 1)
+np.take_along_axis(c, np.argsort(c, 1), 1)
+np.take_along_axis(c, np.zeros_like(c, int), 2)
+np.choose((c > 1).astype(int), [c, c + 1])
+c[[0, 1]]
+c[:, [0, 1]]
+c[..., [0, 1]]
+c[[0, 1], :, [0, 1]]
+c[0, (c > 9).astype(int)]
+c[(c > 9).astype(int), 0, 0]
+c[(c > 9).astype("i4"), 0, 0, None]
+c[(c.T > 9).astype(int), 0, (c.T > 9).astype(int)]
+np.einsum("ijk->jk", c)
+np.einsum("ijk->kj", c)
+np.einsum("ijk,k->ij", c, c[0, 0])
+np.einsum("ijk,ljk->il", c, c)
+np.einsum("ijk,l->lkij", c, c[0, 0])
+np.einsum("ijk->ij", c, order="A")
+np.einsum("ijk->ij", c, order="F")
+np.cross(c[..., :2], c[..., :2])
+np.round(c, 1)
+np.clip(c, 0, 1)
+c.imag
+np.imag(c.T[::2])
+np.meshgrid(c[0, 0], c[0, 0])[0]
+np.cbrt(np.broadcast_to(c, (2, *c.shape)))
+np.broadcast_to(c, (2, *c.shape)).copy("K")
+np.concatenate([np.broadcast_to(c, (2, *c.shape))] * 2)
+np.broadcast_to(c, (2, *c.shape))[[0, 1]]
+np.sort(np.broadcast_to(c, (2, *c.shape)), 1)
+""".splitlines()
+IN_MEMORY = {
+    "C": lambda b: b[:3, :4].copy(),
+    "part": lambda b: b[1::2, ::-2],
+    "F": lambda b: b[:2, :3].copy("F"),
+    "mT": lambda b: b[:2].mT,
+    "turned": lambda b: b.transpose(1, 2, 0),
+    "turned, part": lambda b: b[:2, 1:4].transpose(1, 0, 2),
+    "turned, backwards": lambda b: b.T[::-1, ::2],
+    "one row": lambda b: b[:, :1].T[:2],
+    "repeated": lambda b: np.broadcast_to(b[0, :, :4], (3, 6, 4)),
+    "repeated rows": lambda b: np.broadcast_to(b[:, :1, :2].T, (2, 3, 6)),
+}
+
+
+@pytest.mark.parametrize("layout", IN_MEMORY)
+def test_fresh_results_lie_in_memory_as_numpys(layout):
+    argument = IN_MEMORY[layout](np.arange(216.0).reshape(6, 6, 6))
+    for text in FRESH:
+        if "count" in text and layout == "repeated rows":
+            continue  # NumPy compares in an order of its own
+        f = eval(f"lambda c: {text}", {"np": np})
+        wanted = oracles.outcome(f, argument)
+        if wanted.error is not None:
+            continue  # too short an axis
+        strides = []
+        oracles.reference_jit(lambda c, f=f, into=strides: into.append(f(c).strides))(argument)
+        got, expected = ([s for s, n in zip(by, wanted.value.shape, strict=True) if n > 1] for by in (*strides, wanted.value.strides))
+        assert got == expected, f"{text}: strides {got}, in NumPy {expected}"
+
+
 OF_0_D = [
     *(lambda x: x.T, lambda x: x.reshape(1), lambda x: np.squeeze(x), lambda x: x.view("i8"), lambda x: x.flat[0], np.atleast_2d),
     *(lambda x: x.ravel(), lambda x: x[...], lambda x: np.broadcast_arrays(x, [1, 2])[0], lambda x: np.einsum("...->...", x)),

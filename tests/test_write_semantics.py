@@ -103,6 +103,18 @@ x[x > 3, None] = 2
 x[x > 3] = y
 x[x > 100] = 3
 x[x != x] = 0
+x[x > 4] = 1j
+x[x > 100] = 1j
+x[x > 4] = 'a'
+x[x > 4] = '2.5'
+x[x > 4] = [1j]
+x[x > 4] = N.array(1j)
+x[x.sum() > 4] = 1; y[y.sum() > 1e6] = 1
+x[x[0, 0] > 0] *= y; return x[x[0, 0] > 1].sum(), y[y[0, 0] > 0].max(0)
+x[x[0, 0] > 0] = [y]
+x[x[0, 0] > 0] = y[:, :2]
+z = x[0, 0, ...]; z[z > 0] = 5; z[z > 9] = 1j
+z = x[0, 0, ...]; z[z > 0] += 1; z[z > 0] = [3]; return z
 return x[x[:,0] > 3, 0].sum(), x[0, x[0] > 1].max()
 x.T[x.T > 3] += 1
 x[0] = '2.5'
@@ -191,6 +203,10 @@ np.copyto(x, y, where=y > 3)
 np.copyto(x, y[0])
 np.copyto(x, y[:, :3])
 np.copyto(x[1:], x[:-1])
+np.copyto(x, y, where=[1.0, 0, 2, 0])
+np.copyto(x, y, where=N.array([1.0, 0, 2, 0]))
+np.copyto(x, y, where=[])
+np.copyto(x[:, :0], y[:, :0], where=[])
 np.copyto(x, 1j)
 np.copyto(x, 1j, casting='unsafe')
 np.put_along_axis(x, N.array([[1], [0], [2]]), 9., axis=1)
@@ -301,6 +317,12 @@ x.real = y
 x.real[0] += 1
 x.imag = 0
 x.real += y
+x.real = 1j
+x.real = [1j, 2, 3, 4]
+x.real = '3'
+x.real = 'a'
+x.imag = y
+x.imag = 2j
 v = x[1:]; v += 1; v = v + 1; v += 1; return v
 v = x[0, 0]; v += 1; return v
 v = x[0, 0, ...]; v += 1; return v
@@ -334,6 +356,41 @@ z = x[0, 0, ...]; z[()] += 2; return z, z[()]
 x.transpose(1, 0)[[0, 1], [0, 1]] = 5
 x.swapaxes(0, 1)[x.T > 3] = 0
 """
+
+# On v, the first column again and again: of what goes to one place the last one stays, wherever it stands among the repetitions.
+REPEATED = """\
+v[0, 0] = 2
+v[:, :2] = 3
+v[[0, 1], [0, 3]] = 5
+v[:, [2, 1, 0]] = y[:, :3]
+v[[1, 0, 1]] = y
+v[N.arange(3) % 2 == 0] = -0.75
+v[[[True, False, False, False], [False, True, True, False], [False] * 4]] = [3, 4, 5]
+v[v > 3] = -0.5
+v[v > 3] *= 2
+v[v < 0] = 1
+v[0][[1, 2]] = y[0, :2]
+v[1, [0]] += 7
+v.T[[1, 0], [0, 0]] = y[:2, :1]
+v[..., None][[0], [1]] = 6
+v.flat[0] = 9
+v.flat[[0, -2]] = y[0, :2]
+v[:, :3].flat[1::2] = [1, 2, 3]
+v.flat = y
+v.fill(2)
+np.fill_diagonal(v, 8)
+np.put(v, [0, 5], 7)
+np.putmask(v, v > 3, [7, 8])
+np.place(v, N.arange(12).reshape(3, 4) % 5 == 0, [7, 8])
+np.put_along_axis(v, N.array([[0], [1], [2]]), 4.0, 1)
+np.copyto(v, y, where=N.arange(4) < 2)
+np.add(v, 10, out=v, where=[True, False, False, False])
+np.add.at(v, ([0, 1], [0, 1]), 1)
+np.maximum.at(v, ([0, 1], [0, 1]), 3)
+np.power.at(v, ([0, 1], [0, 1]), 2)
+for row in v: row[0] *= 2
+"""
+REPEATED = "".join(f"v = np.broadcast_arrays(x[:, :1], y)[0]; {line}; return v * 1\n" for line in REPEATED.splitlines())
 
 DTYPES_KEPT = """\
 np.copyto(x, y.astype('f4'), casting='no')
@@ -376,6 +433,7 @@ TABLES = {
     "out": OUT,
     "at": AT,
     "views": VIEWS,
+    "repeated": REPEATED,
     "dtypes": DTYPES_KEPT,
 }
 TEXTS = {name: table.splitlines() for name, table in TABLES.items()}

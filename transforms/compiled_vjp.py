@@ -7,7 +7,7 @@ constant, the :class:`Backward` half that belongs to them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from typing import Any
 
 from functx import trees
@@ -15,7 +15,7 @@ from functx.dtypes import Kind
 from functx.ir import AbstractArray, Atom, Graph, Var
 from functx.source import hides_frames
 from functx.trace import Tracer, current_trace
-from functx.transforms.arguments import flatten_arguments
+from functx.transforms.arguments import flatten_arguments, with_fixed
 from functx.transforms.boundary import deliver, execute, input_values
 from functx.transforms.differentiation import (
     Differentiated,
@@ -42,6 +42,8 @@ class CompiledVjp:
       has_aux: whether it returns auxiliary data beside its results.
       jit: compiles a function, under the options of the jitted one.
       options: what is kept between the halves.
+      static: the positions of arguments that f takes as they are.
+      jit_backward: compiles the backward half, where that takes other options.
       wanted: the leaves of the arguments to differentiate, by number; None: all that have a derivative.
       watched: the caller notices when arguments or results are changed later, so that residuals may be these very arrays, not copies.
 
@@ -56,10 +58,13 @@ class CompiledVjp:
         jit: Jit,
         options: PartitionOptions,
         *,
+        static: Sequence[int] = (),
+        jit_backward: Jit | None = None,
         wanted: Container[int] | None = None,
         watched: bool = False,
     ):
-        self._f, self._has_aux, self._jit, self._options, self._wanted, self._watched = f, has_aux, jit, options, wanted, watched
+        self._f, self._has_aux, self._options, self._wanted, self._watched = f, has_aux, options, wanted, watched
+        self._static, self._jit_backward = static, jit_backward or jit
 
         @functools.wraps(f)
         def forward(*args: Any, **kwargs: Any) -> Any:
@@ -79,11 +84,11 @@ class CompiledVjp:
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What is traced: results, residuals, and the half that takes them."""
-        arguments = flatten_arguments(self._f, args, kwargs)
+        fixed = {i % len(args): args[i] for i in self._static if -len(args) <= i < len(args)}
+        f = with_fixed(self._f, fixed, {})
+        arguments = flatten_arguments(f, tuple(v for i, v in enumerate(args) if i not in fixed), kwargs)
         chosen = range(len(arguments.leaves)) if self._wanted is None else self._wanted
-        d = stage_differentiated(
-            self._f, "vjp", arguments, {i for i, v in enumerate(arguments.leaves) if i in chosen and has_derivative(v)}
-        )
+        d = stage_differentiated(f, "vjp", arguments, {i for i, v in enumerate(arguments.leaves) if i in chosen and has_derivative(v)})
         out_tree = primary_tree(d.staged, self._has_aux)
         targets = [r for r in d.staged.results[: out_tree.num_leaves] if has_tangent(r)]
         cts = [Var(AbstractArray(r.aval.shape, r.aval.dtype)) for r in targets]
@@ -91,7 +96,7 @@ class CompiledVjp:
         halves = partition_joint(joint, self._options)
         outs = execute(halves.forward, input_values(d.staged, d.parent), d.parent)
         count = len(d.staged.graph.outputs)
-        backward = Backward(halves.backward, d, out_tree, self._jit)
+        backward = Backward(halves.backward, d, out_tree, self._jit_backward, fixed)
         result = deliver(d.staged, outs[:count], d.parent)
         at_hand = _at_hand(d, result) if self._watched else {}
         return result, [at_hand[a] if a in at_hand else d.parent.tracer(a) for a in outs[count:]], backward
@@ -112,10 +117,11 @@ class Backward:
       with_tangent: per leaf of the results whether it has a cotangent.
     """
 
-    def __init__(self, graph: Graph, d: Differentiated, out_tree: Any, jit: Jit):
+    def __init__(self, graph: Graph, d: Differentiated, out_tree: Any, jit: Jit, fixed: Collection[int]):
         self._graph, self._out_tree = graph, out_tree
         self.with_tangent = [has_tangent(r) for r in d.staged.results[: out_tree.num_leaves]]
-        self._gradients = [gradient_places(d, n) for n in range(len(d.arguments.spans))]
+        places = iter([gradient_places(d, n) for n in range(len(d.arguments.spans))])
+        self._gradients = [None if n in fixed else next(places) for n in range(len(d.arguments.spans) + len(fixed))]
         residuals = len(graph.inputs) - sum(self.with_tangent)
         self._cotangents = graph.in_vars[residuals:]
 

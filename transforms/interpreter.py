@@ -56,7 +56,7 @@ class Interpreter:
     def vjp(
         self, graph: Graph, active: Sequence[bool], nonzero: Sequence[bool], kept: Sequence[Var] = ()
     ) -> tuple[Graph, list[bool], list[bool]]:
-        """Inputs, values and cotangents (where ``nonzero``) to the cotangents of the active inputs. Effects of the graph do not happen again.
+        """Inputs, values and cotangents (where ``nonzero``) to the cotangents of the active inputs. Effects do not happen again.
 
         ``kept``: values of the graph that are not computed again. Those that are read are inputs, between the graph's own and cotangents.
 

@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -154,7 +154,15 @@ class JittedFunction:
     def vjp(self, primals: Sequence[Any], has_aux: bool) -> Any:
         """Results and pull-back as :func:`functx.vjp` gives them, both halves compiled."""
         if has_aux not in self._vjps:
-            self._vjps[has_aux] = CompiledVjp(self._f, has_aux, lambda f: _make(f, self._options), self._options.partition)
+            plain = replace(self._options, static_argnums=(), static_argnames=())
+            self._vjps[has_aux] = CompiledVjp(
+                self._f,
+                has_aux,
+                lambda f: _make(f, self._options),
+                self._options.partition,
+                static=self._static_positions,
+                jit_backward=lambda f: _make(f, plain),
+            )
         return self._vjps[has_aux](primals)
 
     def ir(self, *args: Any, **kwargs: Any) -> Graph:

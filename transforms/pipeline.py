@@ -13,7 +13,7 @@ from functx.transforms.simplify import common_subexpressions, dead_code, fold_co
 
 
 def erase_marks(graph: Graph) -> Graph:
-    """Marks have done their work; without them equal computations have equal text. Where values are watched they tell what is a derivative."""
+    """Marks have done their work; without them equal computations have equal text. Where values are watched they tell derivatives apart."""
     if config.current().watches_values:
         return settle_marks(graph)
     return settle_marks(graph.replace(eqns=tuple(e.replace(mark=None) for e in graph.eqns)))
