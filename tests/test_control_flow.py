@@ -1,6 +1,7 @@
 """Loops and choices in the graph: they do what Python loops do, under every transform."""
 
 import itertools
+import warnings
 
 import numpy as np
 import oracles
@@ -340,3 +341,19 @@ def test_a_buffer_filled_up_to_a_traced_bound():
             got, expected = run(2.9, 0.3, n), fx.value_and_grad(plain, (0, 1))(2.9, 0.3, n)
             np.testing.assert_allclose(got[0], expected[0])
             np.testing.assert_allclose(got[1], expected[1])
+
+
+def test_a_long_python_loop_is_named_once(monkeypatch):
+    monkeypatch.setattr("functx.transforms.jit.LONG_GRAPH", 50)
+
+    def f(x):
+        for _ in range(40):
+            x = np.sin(x) * 2.0
+        return x
+
+    jitted = oracles.reference_jit(f)
+    with pytest.warns(fx.errors.PerformanceWarning, match=r"120 equations, 120 of them at .*test_control_flow.py.*fori_loop"):
+        jitted(np.ones(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jitted(np.ones(3))

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -40,6 +41,7 @@ from functx.transforms.staging import Leaf, add_leaves, stage
 from functx.transforms.subgraphs import bind_subgraph, stage_subgraph
 
 MAX_SPECIALIZATIONS = 8
+LONG_GRAPH = 10_000  # equations; a Python loop that makes more had better be a loop of the graph
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class JittedFunction:
         self._lock = threading.Lock()
         self._specializations: dict[str, int] = {}
         self._vjps: dict[bool, CompiledVjp] = {}
+        self._warned_of_length = False
         self.clear_cache()
         _all.add(self)
 
@@ -287,6 +290,9 @@ class JittedFunction:
         args, kwargs = arguments.rebuild(given)
         staged = stage(f, trace, args, kwargs, every_value=False)
         traced = time.perf_counter()
+        if len(staged.graph.eqns) > LONG_GRAPH and not self._warned_of_length:
+            self._warned_of_length = True
+            warn(_unrolled(self._f, staged.graph), PerformanceWarning)
         graph = optimize(staged.graph, self._options.partition, self._peak())
         with self._lock:
             self._counts["traces"] += 1
@@ -385,6 +391,15 @@ def compile_graph(graph: Graph, backend: str) -> Executable:
             _no_compiler_warned = True
             warn(f"{error.what}; jit runs on the slow reference backend. {error.fix}", PerformanceWarning)
         return get_backend("reference").compile(graph, config.current())
+
+
+def _unrolled(f: Callable[..., Any], graph: Graph) -> str:
+    """What to say of a graph that a Python loop has made very long."""
+    (line, count), *_ = Counter(e.source for e in graph.eqns if e.source).most_common(1)
+    return (
+        f"jit of {function_source(f)} traced {len(graph.eqns)} equations, {count} of them at {line.describe()}. A Python loop is unrolled, "
+        "and compiling takes as long as it has steps: write it with functx.fori_loop, functx.scan or functx.while_loop"
+    )
 
 
 def _static_positions(f: Callable[..., Any], options: JitOptions) -> tuple[int, ...]:
