@@ -4,7 +4,7 @@ import functx.backends
 import functx.ops
 import functx.pretty
 import functx.scipy.special  # noqa: F401 - the imports before: they register what graphs are made of and how they print
-from functx import config, debug, errors, interop, lax, nn, numpy, scipy, testing
+from functx import config, debug, errors, interop, lax, nn, numpy, random, scipy, testing
 from functx import trees as tree
 from functx.backends import clear_cache
 from functx.callbacks import io_callback, pure_callback
@@ -41,6 +41,7 @@ __all__ = [
     "checkpoint_policies", "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_nans",
     "disable_jit", "errors", "eval_shape", "explain", "explain_misses", "fori_loop", "functionalize", "grad", "hessian", "hvp",
     "interop", "io_callback", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph", "jvp", "lax", "linear_transpose", "linearize",
-    "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "print_saved_residuals", "psum", "pure_callback", "rebind_numpy",
-    "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "testing", "tree", "value_and_grad", "vjp", "vmap", "while_loop",
+    "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "print_saved_residuals", "psum", "pure_callback", "random",
+    "rebind_numpy", "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "testing", "tree", "value_and_grad", "vjp", "vmap",
+    "while_loop",
 ]  # fmt: skip

@@ -138,6 +138,10 @@ class PerformanceWarning(FunctxWarning):
     """Something works, but slower than it looks."""
 
 
+class DrawWarning(FunctxWarning):
+    """Random numbers of NumPy's were drawn while tracing."""
+
+
 def functx_cause(error: BaseException) -> FunctxError | None:
     """The functx error that NumPy wrapped (it turns what ``__float__`` raises into a ValueError), if any."""
     seen = set()

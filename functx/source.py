@@ -108,7 +108,11 @@ def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
 
 def warn(message: str, category: type[Warning]) -> None:
     """A warning at the user's present line."""
-    source = user_source()
+    warn_at(message, category, user_source())
+
+
+def warn_at(message: str, category: type[Warning], source: Source | None) -> None:
+    """A warning at a line of the user's code."""
     warnings.warn_explicit(message, category, source.file if source else "functx", source.line if source else 0)
 
 

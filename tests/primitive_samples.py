@@ -274,6 +274,12 @@ def _callbacks() -> list[PrimitiveSample]:
             lambda n, v=vectorized: {"function": pair, "avals": (((n, 3), F8), ((n, 3), dtypes.FLOAT32)), "vectorized": v, "lanes": ()},
         )
         for vectorized in (False, True)
+    ] + [
+        PrimitiveSample(
+            "io_callback",
+            lambda n: [((n, 3), F8)] * 2,
+            lambda n: {"function": pair, "avals": (((n, 3), F8), ((n, 3), dtypes.FLOAT32)), "lanes": ()},
+        )
     ]
 
 

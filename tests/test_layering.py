@@ -18,7 +18,8 @@ ROOMS = {
     3: "functx.ir",
     4: "functx.primitive",
     5: "functx.pretty functx.parse functx.check functx.passes",
-    6: "functx.trace functx.capture functx.demand functx.effects functx.interpret functx.backend functx.memory_plan functx.tensors functx.runtime functx._native",
+    6: "functx.trace functx.capture functx.demand functx.effects functx.interpret functx.backend functx.memory_plan "
+    "functx.tensors functx.runtime functx._native",
     7: "functx.ops",
     8: "functx.mutation functx.aliasing functx.views",
     9: "functx.collectives functx.numpy functx.linalg functx.fft functx.random functx.nn functx.lax functx.scipy functx.rebinding",

@@ -185,7 +185,7 @@ def test_views_of_other_shapes(name, shape):
         assert_as_numpy(program(VIEWS[name]), np, values, layout, f"{name}, {layout}, {program.__name__}")
 
 
-# --- the order of fresh results in memory, which decides what is a view of them ------------------------------------------------------------
+# --- the order of fresh results in memory, which decides what is a view of them -----------------------------------------------------------
 
 # Of an array of three axes.
 FRESH = """\
@@ -287,12 +287,13 @@ IN_MEMORY = {
 }
 
 
+@pytest.mark.filterwarnings("ignore")  # NumPy's, about casts
 @pytest.mark.parametrize("layout", IN_MEMORY)
 def test_fresh_results_lie_in_memory_as_numpys(layout):
     argument = IN_MEMORY[layout](np.arange(216.0).reshape(6, 6, 6))
     for text in FRESH:
-        if "count" in text and layout == "repeated rows":
-            continue  # NumPy compares in an order of its own
+        if "count" in text and "repeated" in layout:
+            continue  # NumPy counts in a copy
         f = eval(f"lambda c: {text}", {"np": np})
         wanted = oracles.outcome(f, argument)
         if wanted.error is not None:

@@ -100,9 +100,11 @@ def plan_for(problem: Problem, options: PartitionOptions, peak: Callable[[Plan],
     if peak is None:
         return within(problem, plan, limit, options.knapsack)
     plans: dict[tuple[Var, ...], Plan] = {}
-    for bytes_kept in (*(int(f * plan.nbytes) for f in FRACTIONS if f * plan.nbytes > limit), limit):
-        candidate = within(problem, plan, bytes_kept, options.knapsack)
+    for fraction in FRACTIONS:  # the same steps for every budget, so that a smaller one has all the choices of a larger one
+        candidate = within(problem, plan, int(fraction * plan.nbytes), options.knapsack)
         plans.setdefault(candidate.saved, candidate)
+        if fraction * plan.nbytes <= limit:
+            break
     return min(plans.values(), key=peak)  # the first of equals, with the largest budget
 
 

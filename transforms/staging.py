@@ -22,6 +22,7 @@ from functx.errors import StaticArgumentError, StructureError, functx_cause
 from functx.ir import AbstractArray, Graph, Output, OutRole
 from functx.numpy.masked import Masked, refusal
 from functx.trace import Trace, TraceInput, Tracer, ViewOp, dataless, type_of_value, where
+from functx.transforms.draws import state_before, warn_of_draws
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def stage(f: Callable[..., Any], trace: Trace, args: Sequence[Any], kwargs: dict
     ``every_value``: results that are arguments or views get an output with their value too, for transforms to work on.
     """
     given, structure = trees.flatten((args, kwargs))
+    before = state_before(trace)
     with trace:
         try:
             out = f(*args, **kwargs)
@@ -170,6 +172,7 @@ def stage(f: Callable[..., Any], trace: Trace, args: Sequence[Any], kwargs: dict
             if cause is None or cause is error:
                 raise
             raise cause from None
+        warn_of_draws(f, trace, before)
         _refuse_changed_containers(trace, given, structure, (args, kwargs))
         leaves, out_tree = trees.flatten(out)
         del out

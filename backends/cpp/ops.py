@@ -163,6 +163,7 @@ OPS: dict[str, tuple[str, Expression]] = {
     "select": (_ALL, lambda node, args: f"{args[0]} ? {args[1]} : {args[2]}"),
     "convert": (_ALL, lambda node, args: convert(node.args[0].dtype, node.dtype, args[0])),
     "bitcast": (_ALL, _bitcast),
+    "fma": (_FLOATS, _builtin("fma")),
     "threefry2x32": ("u", _call("threefry2x32")),
     "clamp_index": ("i", lambda node, args: f"{args[0]} < 0 ? 0 : smaller({args[0]}, {args[1]})"),
     "wrap_index": ("i", lambda node, args: f"{args[0]} < 0 ? {args[0]} + {args[1]} : {args[0]}"),

@@ -69,6 +69,9 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     """np.take, checked."""
     h, axis = along(promote.handles([a])[0], axis)
     indices = in_range(indices, h.aval.shape[axis], mode)
+    if 0 in h.aval.shape[:axis]:  # NumPy looks at no index then
+        shape = (*h.aval.shape[:axis], *promote.handles([indices])[0].aval.shape, *h.aval.shape[axis + 1 :])
+        return into(out, current_trace().tracer(current_trace().emit.full(shape, 0, h.aval.dtype)), "unsafe")
     taken = h[(*(slice(None),) * axis, indices)]
     return into(out, current_trace().tracer(taken.atom, taken.kind), "unsafe")  # never a view, always in C order
 

@@ -64,11 +64,11 @@ def needed_inputs(graph: Graph, wanted: Sequence[bool]) -> list[bool]:
 
 
 def narrowed(graph: Graph, inputs: Sequence[bool], outputs: Sequence[bool]) -> Graph:
-    """A graph with some of its inputs and outputs, and what these need."""
+    """A graph with some of its inputs and outputs, what these need, and all effects."""
     live: set[Atom] = {a for a, flag in zip_strict(graph.out_atoms, outputs) if flag}
     eqns = []
     for eqn in reversed(graph.eqns):
-        if eqn.primitive.effect or not live.isdisjoint(eqn.outputs):
+        if eqn.effect or not live.isdisjoint(eqn.outputs):
             live.update(eqn.inputs)
             eqns.append(eqn)
     return graph.replace(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import functx.numpy as fnp
 from functx import lax, shapes
 from functx.ops import random
 from functx.random.continuous import gumbel, uniform
@@ -25,7 +26,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
 
     >>> from functx.random import key
     >>> bernoulli(key(0), 0.5, (4,))
-    array([ True, False,  True, False])
+    array([ True,  True, False, False])
     """
     p = parameter(p, _float_dtype(p))
     return uniform(key, common_shape("bernoulli", shape, np.shape(p)), p.dtype) < p
@@ -47,7 +48,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = int) -> Any:
 
     >>> from functx.random import key
     >>> rademacher(key(0), (4,))
-    array([ 1, -1,  1, -1])
+    array([ 1,  1, -1, -1])
     """
     return 2 * bernoulli(key, 0.5, shape).astype(dtype) - 1
 
@@ -79,7 +80,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int) ->
 
     >>> from functx.random import key
     >>> randint(key(0), (5,), 0, 10)
-    array([9, 5, 3, 0, 2])
+    array([5, 1, 5, 7, 3])
     """
     dtype = np.dtype(dtype)
     if dtype.kind not in "iu":
@@ -125,14 +126,18 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
     >>> from functx.random import key
     >>> permutation(key(0), 5)
-    array([4, 3, 0, 1, 2])
+    array([0, 1, 4, 3, 2])
     """
     if not np.ndim(x):
         return _shuffle(key, np.arange(operator.index(x)), 0)
     axis = shapes.canonical_axis(operator.index(axis), np.ndim(x))
     if independent or np.ndim(x) == 1:
         return _shuffle(key, x, axis)
-    return np.take(x, _shuffle(key, np.arange(np.shape(x)[axis]), 0), axis)
+    return _take(x, _shuffle(key, np.arange(np.shape(x)[axis]), 0), axis)
+
+
+def _take(x: Any, places: Any, axis: int) -> Any:
+    return np.take(fnp.asarray(x) if isinstance(places, Tracer) else x, places, axis)
 
 
 def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0) -> Any:
@@ -154,7 +159,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
 
     >>> from functx.random import key
     >>> choice(key(0), 5, (3,), replace=False)
-    array([4, 3, 0])
+    array([0, 1, 4])
     """
     shape, whole = as_shape(shape), not np.ndim(a)
     axis = 0 if whole else shapes.canonical_axis(operator.index(axis), np.ndim(a))
@@ -162,7 +167,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     if draws and (n <= 0 or not replace and draws > n):
         raise ValueError(f"choice: {draws} elements cannot be drawn from {n}{'' if replace else ' without replacement'}")
     places = _places(key, n, shape, draws, replace, p)
-    return places if whole else np.take(a, places, axis)
+    return places if whole else _take(a, places, axis)
 
 
 def _places(key: Any, n: int, shape: shapes.Shape, draws: int, replace: bool, p: Any) -> Any:
@@ -171,7 +176,9 @@ def _places(key: Any, n: int, shape: shapes.Shape, draws: int, replace: bool, p:
     p = parameter(p, _float_dtype(p))
     shapes.check_equal(np.shape(p), (n,), "choice: p")
     if not replace:
-        return np.reshape(lax.top_k(gumbel(key, (n,), p.dtype) + np.log(p), draws)[1], shape)[()]
+        with np.errstate(divide="ignore"):
+            scores = gumbel(key, (n,), p.dtype) + np.log(p)
+        return np.reshape(lax.top_k(scores, draws)[1], shape)[()]
     upto = np.cumsum(p)
     return np.searchsorted(upto, upto[-1] * (1 - uniform(key, shape, p.dtype)))
 
@@ -187,7 +194,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None) -> Any
 
     >>> from functx.random import key
     >>> categorical(key(0), np.log(np.array([0.2, 0.7, 0.1])), shape=(5,))
-    array([1, 1, 1, 1, 0])
+    array([2, 1, 0, 1, 1])
     """
     logits = parameter(logits, _float_dtype(logits))
     axis = shapes.canonical_axis(operator.index(axis), np.ndim(logits))
@@ -213,7 +220,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = int) -> Any:
 
     >>> from functx.random import key
     >>> poisson(key(0), np.array([0.5, 5.0, 500.0]))
-    array([  1,   4, 496])
+    array([  2,   2, 505])
     """
     lam = parameter(lam, np.dtype(float))
     return sample(random.poisson_sample, key, common_shape("poisson", shape, np.shape(lam)), lam).astype(dtype)
@@ -232,7 +239,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = float) ->
 
     >>> from functx.random import key
     >>> binomial(key(0), 100, np.array([0.02, 0.5, 0.9]))
-    array([ 4., 49., 89.])
+    array([ 5., 52., 89.])
     """
     n, p = parameter(n, np.dtype(float)), parameter(p, np.dtype(float))
     shape = common_shape("binomial", shape, np.shape(n), np.shape(p))

@@ -131,7 +131,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = np.uint64) -> Any:
       dtype: uint8, uint16, uint32 or uint64.
 
     >>> bits(key(0), (2,), np.uint8)
-    array([190, 155], dtype=uint8)
+    array([167, 146], dtype=uint8)
     """
     dtype = np.dtype(dtype)
     if dtype.kind != "u":
