@@ -116,6 +116,11 @@ def test_chained_functions_of_a_computed_value_keep_one_array():
     assert len(saved(lambda x, w: np.sin(np.cos(np.sin(x @ w))).sum(), rand(8, 8), rand(8, 8), mode="save_all")) == 3
 
 
+def test_one_array_stands_for_many_that_it_is_computed_from():
+    args = [rand(16, 8) for _ in range(4)]
+    assert saved(lambda a, b, c, d: np.cos(np.cos(a + b + c + d)).sum(), *args, argnums=range(4)) == [("add", 16 * 8 * 8)]
+
+
 def test_a_checkpoint_keeps_its_inputs_alone_whatever_the_budget():
     block = fx.checkpoint(lambda x: np.sin(np.sin(np.sin(x) @ np.ones((8, 8)))))
     for options in ({}, {"memory_budget": 0.5}, {"mode": "save_all"}):

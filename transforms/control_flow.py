@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial, update_wrapper
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,7 @@ def scan(
     Args:
       f: the body, ``carry, y = f(carry, x)``; run once on tracers, for any step.
       init: the carry before the first step: a number, an array or a container of them. It is not changed: the carry is a value.
-      xs: an array or a container of arrays with one leading size, or None.
+      xs: an array or a container of arrays with one leading size, or None; not changed either.
       length: the number of steps, needed where there are no xs.
       reverse: from the last to the first; ys keep the places of their xs.
       unroll: how many steps to put into one pass of the compiled loop.
@@ -233,7 +234,8 @@ def _unrolled(f: Callable[..., Any], init: Any, xs: Any, count: int, reverse: bo
     def several(carry: Any, chunk: Any) -> tuple[Any, Any]:
         ys = [None] * unroll
         for k in reversed(range(unroll)) if reverse else range(unroll):
-            carry, ys[k] = f(carry, trees.map(lambda v, k=k: v[k], chunk))
+            new, ys[k] = f(carry, trees.map(lambda v, k=k: v[k], chunk))
+            carry = python_loops.owned(new, carry)
         return carry, trees.map(lambda *steps: np.stack(steps), *ys)
 
     chunks = trees.map(lambda v: v[:whole].reshape(whole // unroll, unroll, *np.shape(v)[1:]), xs)
@@ -390,7 +392,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         done = scan(lambda _, x: (None, vmap(f)(x)), None, chunks)[1]
         parts.append(trees.map(lambda v: v.reshape(whole, *np.shape(v)[2:]), done))
     if whole < n:
-        parts.append(vmap(f)(trees.map(lambda v: v[whole:], xs)))
+        parts.append(vmap(f)(python_loops.owned(trees.map(lambda v: v[whole:], xs))))
     return parts[0] if len(parts) == 1 else trees.map(lambda *vs: np.concatenate(vs), *parts)
 
 
@@ -443,7 +445,7 @@ def _running(combine: Callable[..., list[Any]], elems: list[Any]) -> list[Any]:
 
 @hides_frames
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
-    """``true_fun(*operands)`` where ``pred`` holds, else ``false_fun(*operands)``; only that one is run.
+    """``true_fun(*operands)`` where ``pred`` holds, else ``false_fun(*operands)``; only that one is run. The result owns its memory.
 
     Args:
       pred: one bool.
@@ -462,7 +464,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         what = f"cond: pred is an array of shape {np.shape(pred)}"
         raise StructureError(what, where=where(), why="one branch is taken or the other", fix="np.where(pred, a, b) chooses per element")
     if trace is None:
-        return (true_fun if pred else false_fun)(*operands)
+        return python_loops.owned((true_fun if pred else false_fun)(*operands))
     (h,) = _handles([pred], "cond: pred")
     truth = h.atom if h.aval.dtype == BOOL else trace.emit.ne(h.atom, trace.emit.zeros_like(h.atom))
     index = trace.emit.convert(truth, dtype=INT64, checked=False)
@@ -478,7 +480,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     -2.0
     """
     if current_trace() is None:
-        return branches[min(max(operator.index(index), 0), len(branches) - 1)](*operands)
+        return python_loops.owned(branches[min(max(operator.index(index), 0), len(branches) - 1)](*operands))
     (h,) = _handles([index], "switch: index")
     if h.aval.shape != () or h.aval.dtype.kind not in "iu" or not branches:
         raise StructureError(f"switch: the index is a {h.aval}", where=where(), fix="give one integer, and at least one branch")
@@ -487,9 +489,9 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 
 def _choose(kind: str, index: Atom, functions: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
     leaves, tree = trees.flatten(tuple(operands))
-    given = _handles(leaves, f"{kind}: operands")
-    labels = _labels(tree, "operands")
-    bodies = [_stage_body(f, kind, tree.children(), avals_of(given), labels) for f in functions]
+    given = trees.unflatten(tree, _handles(leaves, f"{kind}: operands"))
+    # A branch may write to operands, as it may to what it closes over.
+    bodies = [_stage_body(update_wrapper(partial(f, *given), f), kind, (), (), ()) for f in functions]
     first = bodies[0].staged
     for f, body in zip_strict(functions, bodies):
         if body.staged.out_tree != first.out_tree:
@@ -506,11 +508,11 @@ def _choose(kind: str, index: Atom, functions: Sequence[Callable[..., Any]], ope
                 what = f"{kind}: result {k} is {avals[k]} in {function_source(functions[0])} and {other} in {function_source(f)}"
                 raise StructureError(what, where=where(), why="one equation stands for all branches", fix="give both the same shape")
             avals[k] = _joined(avals[k], other)
-    return _bound(index, bodies, given, avals, first.out_tree)
+    return _bound(index, bodies, avals, first.out_tree)
 
 
-def _bound(index: Atom, bodies: Sequence[_Body], given: Sequence[Tracer], avals: Sequence[AbstractArray], out_tree: Any) -> Any:
-    """One equation for all branches: each takes the operands and what any of them closes over, and hands on what any of them writes."""
+def _bound(index: Atom, bodies: Sequence[_Body], avals: Sequence[AbstractArray], out_tree: Any) -> Any:
+    """One equation for all branches: each takes what any of them reads, and hands on what any of them writes."""
     outer: dict[int, Any] = {}
     for body in bodies:
         slots = body.staged.trace.inputs
@@ -525,9 +527,9 @@ def _bound(index: Atom, bodies: Sequence[_Body], given: Sequence[Tracer], avals:
         kept = [new.get(key) or (slots[mine[key]].var if key in mine else extra[key].var) for key in outer if key in written]
         types = [*avals, *(outer[key].var.aval for key in outer if key in written)]
         graph = body.graph(range(len(slots)), [*body.atoms(body.staged.results), *kept], types)
-        inputs = [*graph.inputs[: len(given)], *(graph.inputs[mine[key]] if key in mine else extra[key] for key in outer)]
+        inputs = [graph.inputs[mine[key]] if key in mine else extra[key] for key in outer]
         graphs[f"branch{k}"] = graph.replace(inputs=tuple(inputs))
-    operands = [index, *(h.atom for h in given), *(slot.outer_atom for slot in outer.values())]
+    operands = [index, *(slot.outer_atom for slot in outer.values())]
     outs = current_trace().emit.bind(cond_primitive.cond, operands, graphs)
     results, updated = split_list(outs, len(avals))
     for key, atom in zip_strict([key for key in outer if key in written], updated):

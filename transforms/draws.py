@@ -1,6 +1,7 @@
 """Notices that a function drew from NumPy's global generator while it was traced once for many runs: its numbers are then always the same.
 
-The state of the generator before and after tells; nothing is patched. A generator of the user's own (``np.random.default_rng``) is not seen.
+The state of the generator before and after tells; nothing is patched. A generator of the user's own (``np.random.default_rng``) is not
+seen.
 """
 
 from __future__ import annotations
@@ -25,23 +26,26 @@ _told: set[Any] = set()  # the places that have been warned of, and the state af
 _last: list[bytes] = []
 
 
-def _generator_state() -> bytes:
+def _generator_state(quickly: bool) -> bytes:
+    """All of it takes some 0.1 ms; quickly it lacks the one normal number that may be left over from the last pair."""
     generator = np.random.get_bit_generator()
-    if type(generator) is np.random.MT19937:  # the usual one; its state as a dict takes a hundred times as long
+    if quickly and type(generator) is np.random.MT19937:
         return ctypes.string_at(generator.ctypes.state_address, _STATE_BYTES)
-    return pickle.dumps(generator.state)
+    return pickle.dumps(np.random.get_state(legacy=False))
 
 
 def state_before(trace: Trace) -> bytes | None:
     """The state of NumPy's global generator, if one run under ``trace`` stands for many: those of a compiled function, the steps of a
     loop, the lanes of vmap.
     """
-    return _generator_state() if trace.opaque or trace.transform == "vmap" else None
+    if trace.opaque:
+        return _generator_state(quickly=False)
+    return _generator_state(quickly=True) if trace.transform == "vmap" else None
 
 
 def warn_of_draws(f: Callable[..., Any], trace: Trace, before: bytes | None) -> None:
     """Warn once per place if the generator has moved since."""
-    if before is None or (after := _generator_state()) == before or after in _last:
+    if before is None or (after := _generator_state(not trace.opaque)) == before or after in _last:
         return
     _last[:] = [after]
     place = next(_drawing_lines(f), None)

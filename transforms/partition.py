@@ -21,6 +21,7 @@ from functx.util import unique, zip_strict
 
 MAX_CHAIN = 32  # equations that may have to be computed again one after the other, views not counted
 SMALLER = 4  # a reduction whose result is so many times smaller than its operand is kept
+READS = 3.5  # what reads so many times its own size to be computed again is kept
 NEARER = 0.01  # per equation between a value and the backward side its weight grows by this: of equal values the nearer one is kept
 UNSTORED = 1.1  # the weight of a value that the forward side would not store otherwise
 
@@ -135,6 +136,7 @@ class _Analyser:
         self.stored_behind = self._stored(sides.backward)
         self.primal = self._primal(results)
         self.depth: dict[Var, int] = {}
+        self.sources: dict[Var, frozenset[Var]] = {}  # what computing a value again reads
         self.values: dict[Var, Value] = {}
 
     def run(self, also_needed: Iterable[Atom]) -> Problem:
@@ -182,6 +184,7 @@ class _Analyser:
 
     def _value(self, v: Var, distance: int) -> Value:
         number = self.producer.get(v)
+        self.sources[v] = frozenset({v})
         if v in self.there:
             weight = float(v.aval.nbytes_hint) if v in self.priced else 0.0
             return Value(v, weight, kept="it is an input", always=True)
@@ -191,8 +194,13 @@ class _Analyser:
         why, always = self._reason(v, eqn)
         free = not eqn.primitive.views
         self.depth[v] = depth = 0 if why else free + max((self.depth.get(a, 0) for a in depends), default=0)
-        if depth > MAX_CHAIN and v in self.primal:
-            why, self.depth[v] = "what it comes from is too far away", 0
+        sources = frozenset().union(*(self.sources[a] for a in depends))
+        reads = sum(a.aval.nbytes_hint for a in sources)
+        if why is None and v in self.primal and free and (depth > MAX_CHAIN or reads > READS * v.aval.nbytes_hint):
+            why = "what it comes from is too far away" if depth > MAX_CHAIN else "computing it again would read too much"
+            self.depth[v] = 0
+        if why is None:
+            self.sources[v] = sources
         return Value(v, self._weight(v, distance), depends, why, always)
 
     def _weight(self, v: Var, distance: int) -> float:
@@ -236,24 +244,28 @@ def choose(problem: Problem, mode: str = "minimum_cut") -> Plan:
         depends = {v: value.depends for v, value in values.items() if v not in set(given)}
         weights = {v: _bounded(value, mode) for v, value in values.items()}
         kept = mincut.cheapest_to_keep(weights, depends, given, problem.needed)
-        kept -= {v for v in kept if values[v].kept == STORED_TWICE and _comes_from_saved(problem, v, kept)}
+        for v in sorted((v for v in kept if values[v].kept == STORED_TWICE), key=problem.producer.__getitem__):
+            if _comes_from_saved(problem, v, kept):
+                kept.remove(v)
     return settle(problem, kept)
 
 
 def _comes_from_saved(problem: Problem, v: Var, kept: set[Var]) -> bool:
     """Whether a value that need not be kept is cheap to compute from what is kept, something saved among it: then one of them is enough."""
-    stack, seen, found = list(problem.values[v].depends), set(problem.values[v].depends), False
+    stack, seen = list(problem.values[v].depends), set(problem.values[v].depends)
+    read, found = 0, False
     while stack:
         value = problem.values[stack.pop()]
         if value.var in kept or value.always:
+            read += value.nbytes
             found |= value.var in kept and 0 < value.weight < mincut.INFINITE and value.nbytes >= problem.values[v].nbytes
             continue
-        if value.kept is not None:
+        if value.kept not in (None, STORED_TWICE):
             return False
         fresh = [a for a in value.depends if a not in seen]
         seen.update(fresh)
         stack += fresh
-    return found
+    return found and read <= READS * problem.values[v].nbytes
 
 
 def _bounded(value: Value, mode: str) -> float:

@@ -1,4 +1,7 @@
-"""Loops on concrete values: plain Python loops, with the conditions that loops in a graph have."""
+"""Loops on concrete values: plain Python loops, with the conditions that loops in a graph have.
+
+As in a graph a carry is a value: it shares no memory with what a body closes over, nor do its leaves with one another.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,23 @@ from typing import Any
 import numpy as np
 
 from functx import trees
+from functx.dtypes import Kind
 from functx.errors import StructureError
 from functx.ir import AbstractArray
 from functx.source import function_source
-from functx.trace import type_of_value, where
+from functx.trace import Tracer, type_of_value, where
 
 
 def scan(f: Callable[..., Any], init: Any, xs: Any, length: int, reverse: bool) -> tuple[Any, Any]:
     """The carry after ``length`` steps, at least one, and the ys stacked."""
     leaves, xs_tree = trees.flatten(xs)
-    carry, ys = _own(init), []
+    carry, ys = owned(init), []
     for k in reversed(range(length)) if reverse else range(length):
-        out = f(carry, trees.unflatten(xs_tree, [leaf[k] for leaf in leaves]))
+        out = f(carry, owned(trees.unflatten(xs_tree, [leaf[k] for leaf in leaves])))
         check_pair(f, trees.structure(carry), [trees.structure(v) for v in out] if type(out) is tuple else [])
         _check_step("scan", f, carry, out[0])
-        carry = out[0]
-        ys.append(out[1])
+        carry = owned(out[0], carry)
+        ys.append(owned(out[1]))
     if reverse:
         ys.reverse()
     return carry, trees.map(lambda *steps: np.stack(steps), *ys)
@@ -31,7 +35,7 @@ def scan(f: Callable[..., Any], init: Any, xs: Any, length: int, reverse: bool) 
 
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init: Any) -> Any:
     """The first carry for which the condition does not hold."""
-    carry = _own(init)
+    carry = owned(init)
     while True:
         truth = cond_fun(carry)
         check_condition(cond_fun, np.shape(truth))
@@ -39,22 +43,28 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             return carry
         new = body_fun(carry)
         _check_step("while_loop", body_fun, carry, new)
-        carry = new
+        carry = owned(new, carry)
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init: Any) -> Any:
     """The carry after the steps of a range."""
-    carry = _own(init)
+    carry = owned(init)
     for i in range(lower, upper):
         new = body_fun(i, carry)
         _check_step("fori_loop", body_fun, carry, new)
-        carry = new
+        carry = owned(new, carry)
     return carry
 
 
-def _own(init: Any) -> Any:
-    """The carry is a value: what a body writes into it does not change the caller's array."""
-    return trees.map(lambda v: v.copy() if isinstance(v, np.ndarray) else v, init)
+def owned(values: Any, before: Any = None) -> Any:
+    """Copies of arrays (or handles of them), but for leaves that stand where they stood ``before``: those are updated in place."""
+    leaves, tree = trees.flatten(values)
+    kept = [None] * len(leaves) if before is None else trees.leaves(before)
+    return trees.unflatten(tree, [v.copy() if v is not old and _is_array(v) else v for v, old in zip(leaves, kept, strict=True)])
+
+
+def _is_array(v: Any) -> bool:
+    return isinstance(v, np.ndarray) or (isinstance(v, Tracer) and v.kind is Kind.ARRAY)
 
 
 def _check_step(kind: str, f: Callable[..., Any], before: Any, after: Any) -> None:
