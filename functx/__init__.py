@@ -41,7 +41,6 @@ __all__ = [
     "checkpoint_policies", "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_nans",
     "disable_jit", "errors", "eval_shape", "explain", "explain_misses", "fori_loop", "functionalize", "grad", "hessian", "hvp",
     "interop", "io_callback", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph", "jvp", "lax", "linear_transpose", "linearize",
-    "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "print_saved_residuals", "psum", "pure_callback", "random",
-    "rebind_numpy", "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "testing", "tree", "value_and_grad", "vjp", "vmap",
-    "while_loop",
+    "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "print_saved_residuals", "psum", "pure_callback", "random", "rebind_numpy",
+    "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "testing", "tree", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip

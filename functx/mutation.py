@@ -87,6 +87,18 @@ def write(handle: Tracer, value: Atom, into_places: PlaceWriter | None = None) -
     write_through(handle, value, into_places)
 
 
+def write_back(handle: Tracer, value: Atom) -> None:
+    """Write what a function traced on its own, which took each element of its argument for a place of its own, left in the argument."""
+    if _repeating(handle) is not None:
+        raise UnsupportedError(
+            "a function under a transform wrote to its argument, an array made by np.broadcast_arrays",
+            where=where(),
+            why="several of its elements are one place in memory, and which of them was written last is not known outside",
+            fix="pass a copy, or broadcast inside the function",
+        )
+    write(handle, value)
+
+
 def write_where(handle: Tracer, mask: Atom, value: Atom) -> None:
     """Write ``value``, of the handle's shape, where a mask of that shape holds."""
     b, n = handle.stage.emit, shapes.size(handle.aval.shape)

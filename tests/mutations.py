@@ -32,11 +32,14 @@ NAMES = {"sliding_window_view": np.lib.stride_tricks.sliding_window_view}
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """A line of a program, the names that it defines, and the template that it was made of."""
+    """A line of a program, the names that it defines, the template that it was made of, and, if it writes, a text that copies what it
+    reads before.
+    """
 
     text: str
     defines: tuple[str, ...] = ()
     template: str = ""
+    careful: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +81,11 @@ class Program:
         exec(compile(self.source, "<program>", "exec"), names)
         module = fnp if CONSTRUCTORS.search(self.source) else np  # all the rest NumPy hands over to tracers
         return lambda *args: names["f"](np if all(isinstance(x, (np.ndarray, int)) for x in args) else module, *args)
+
+    def carefully(self) -> Program:
+        """The program with copies of what is read by lines that write: NumPy may write over what it has yet to read."""
+        statements = tuple(dataclasses.replace(s, text=s.careful or s.text) for s in self.statements)
+        return dataclasses.replace(self, statements=statements)
 
     def without(self, index: int) -> Program:
         """The program without one statement."""
@@ -154,7 +162,8 @@ class Drawer:
             return self.restart()  # NumPy writes over what it has yet to read
         good = error is None and all(self.acceptable(self.values[n]) for n in (*new, *targets))
         if good:
-            self.statements.append(Statement(text, new, line.text))
+            careful = filling.copying(targets, shared_only=False) if targets and not new else ""
+            self.statements.append(Statement(text, new, line.text, careful))
             self.count += len(new)
             self.needed |= line.valued
         elif error is not None and may_fail and isinstance(error, (ValueError, TypeError, IndexError)):
@@ -242,13 +251,13 @@ class Filling:
         new = tuple(self.filled[n] for n in "vu" if n in self.filled)
         return self.line.text.format(**self.filled), new, tuple(self.filled[n] for n in self.line.writes)
 
-    def copying(self, targets: tuple[str, ...]) -> str:
-        """The text with copies of the operands that share memory with a target."""
+    def copying(self, targets: tuple[str, ...], *, shared_only: bool = True) -> str:
+        """The text with copies of the operands (of those that share memory with a target)."""
         values, filled = self.drawer.values, dict(self.filled)
         written = [values[n] for n in targets if isinstance(values[n], np.ndarray)]
         for name in set("brm") & set(filled) - set(self.line.writes):
             operand = values.get(filled[name].removesuffix("[::-1]"))
-            if isinstance(operand, np.ndarray) and any(np.shares_memory(operand, w) for w in written):
+            if isinstance(operand, np.ndarray) and not (shared_only and not any(np.shares_memory(operand, w) for w in written)):
                 filled[name] += ".copy()"
         return self.line.text.format(**filled)
 

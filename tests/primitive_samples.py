@@ -265,6 +265,21 @@ def _special() -> list[PrimitiveSample]:
     return rows
 
 
+def _random() -> list[PrimitiveSample]:
+    """Samplers have a derivative which is not that of their steps: tests/test_random.py."""
+    word, mean = np.dtype(np.uint32), (F8, 0.3, 30.0)
+    words = lambda n: [((n, 2), word, 0, 2**32)] * 2  # noqa: E731
+    return [
+        PrimitiveSample("threefry2x32", lambda n: words(n) * 2),
+        PrimitiveSample("fma", lambda n: [((n, 3), F8)] * 3, smooth=(0, 1, 2)),
+        PrimitiveSample("log_gamma_sample", lambda n: [*words(n), ((n, 2), F8)]),
+        PrimitiveSample("poisson_sample", lambda n: [*words(n), ((n, 2), *mean)]),
+        PrimitiveSample("binomial_sample", lambda n: [*words(n), ((n, 2), *mean), ((n, 2), F8, 0.0, 1.0)]),
+        PrimitiveSample("igamma_slope", lambda n: [((n, 3), F8, 0.4, 2.9), ((n, 3), F8, -1.5, 1.4)], lambda n: {"order": 1}, (0, 1)),
+        PrimitiveSample("orthonormal_columns", lambda n: [((2, n, 3), F8)]),
+    ]
+
+
 def _callbacks() -> list[PrimitiveSample]:
     pair = HostFunction(np.add, lambda x, y: (np.cumsum(x + y, -1), (x * y).astype(np.float32)))
     return [
@@ -335,6 +350,7 @@ PRIMITIVE_SAMPLES = [
     *_cumulative(),
     *_sorting(),
     *_special(),
+    *_random(),
     *_callbacks(),
     *_higher_order(),
 ]

@@ -357,3 +357,21 @@ def test_a_long_python_loop_is_named_once(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         jitted(np.ones(3))
+
+
+def test_derivatives_of_derivatives_see_the_rules_in_a_body():
+    stopped = lambda c: fx.scan(lambda c, _: (fx.stop_gradient(c) * c, None), c, length=2)[0]  # noqa: E731
+    unrolled = lambda c: (lambda d: fx.stop_gradient(d) * d)(fx.stop_gradient(c) * c)  # noqa: E731
+    assert fx.grad(fx.grad(stopped))(3.0) == fx.grad(fx.grad(unrolled))(3.0)
+
+    @fx.custom_vjp
+    def steep(w):
+        return w * 1.0
+
+    steep.defvjp(lambda w: (steep(w), None), lambda _, ct: (100.0 * ct,))
+    for loop in (
+        lambda c, w: fx.scan(lambda c, _: (c * steep(w), None), c, length=1)[0],
+        lambda c, w: fx.cond(True, lambda c: c * steep(w), lambda c: c, c),
+        lambda c, w: fx.while_loop(lambda s: s[1] < 1, lambda s: (s[0] * steep(w), s[1] + 1), (c, 0))[0],
+    ):
+        assert fx.grad(lambda w, loop=loop: fx.grad(loop)(2.0, w))(3.0) == 100.0

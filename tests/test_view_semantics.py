@@ -493,6 +493,8 @@ def test_writing_to_broadcast_arrays_warns_as_numpy_does_and_the_last_element_st
         gradients = fx.grad(lambda x, y: (f(x, y) * np.arange(4.0)).sum(), (0, 1))(x, y)
         with pytest.raises(fx.errors.UnsupportedError, match=r"x\.copy"):
             oracles.reference_jit(lambda z: np.broadcast_arrays(z, np.ones((2, 3)))[0].real.fill(0))(np.ones(3, complex))
+        with pytest.raises(fx.errors.UnsupportedError, match="pass a copy"):  # inside, each element has a place of its own
+            oracles.reference_jit(lambda z: fx.jit(lambda v: v.fill(0))(np.broadcast_arrays(z, np.ones((2, 3)))[0]))(np.ones(3))
     np.testing.assert_array_equal(gradients[0], np.zeros((3, 4)))
     np.testing.assert_array_equal(gradients[1], np.broadcast_to([0.0, 0.0, 6.0, 6.0], (3, 4)))
 

@@ -108,7 +108,6 @@ x[x > 100] = 3
 x[x != x] = 0
 x[x > 4] = 1j
 x[x > 100] = 1j
-x[x > 4] = 'a'
 x[x > 4] = '2.5'
 x[x > 4] = [1j]
 x[x > 4] = N.array(1j)
@@ -426,6 +425,10 @@ x = x.astype('u1'); return x.view('i1'), x.view(bool)
 x = x.astype('f2'); return x.view('i2'), x.view('u2')
 x = x.astype('c8'); return x.view('i8'), x.view('f8')
 x = x.astype(int); x **= -1
+x[0] = np.array([1, 2.5, 3, 4], int)
+return np.array([1j, 2], float)
+return np.array([300, 2], 'u1')
+return np.asarray(['2.5', 3], 'f4'), np.array('3', int), np.asarray([[1, 2], [3, 4]], complex)
 x = x.astype(int); x @= x.T @ x
 """
 
@@ -442,7 +445,7 @@ TABLES = {
 }
 TEXTS = {name: table.splitlines() for name, table in TABLES.items()}
 ALL = [text for table in TEXTS.values() for text in table]
-OWN = ("np.zeros(", "np.ascont")  # what NumPy never dispatches
+OWN = ("np.zeros(", "np.array(", "np.asarray(", "np.ascont")  # what NumPy never dispatches
 ROUGH = "// % modf frexp divmod astype i8 u8 c16 dtype round isnan argm None partition ny( exp(".split()  # noqa: SIM905
 ROUGH += ["**= y", "is x"]
 

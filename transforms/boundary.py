@@ -83,7 +83,7 @@ def write_back(graph: Graph, outs: Sequence[Any], targets: Sequence[Any]) -> Non
         if slot.role is OutRole.WRITE:
             target = targets[slot.target]
             if isinstance(target, Tracer):
-                mutation.write(target, value)
+                mutation.write_back(target, value)
             elif value is not target:
                 np.copyto(target, value)
 

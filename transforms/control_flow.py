@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functx import dtypes, mutation, trees
+from functx import mutation, trees
 from functx.demand import is_known
 from functx.dtypes import BOOL, INT64, Kind
 from functx.errors import StructureError
@@ -64,6 +64,13 @@ class _Body:
     def written(self) -> list[int]:
         return [i for i, s in enumerate(self.staged.trace.inputs) if i >= self.own and s.written]
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether something that it closes over has turned out to share memory with something else since it was met (functx.aliasing): then
+        it is staged again, and meets the whole.
+        """
+        return any(s.outer is not None and s.outer.parent is not None for s in self.staged.trace.inputs[self.own :])
+
     def operands(self, slots: Sequence[int]) -> list[Atom]:
         """The values that slots have in the enclosing trace."""
         return [self.staged.trace.inputs[i].outer_atom for i in slots]
@@ -111,6 +118,11 @@ def _stage_body(f: Callable[..., Any], kind: str, trees_of: Sequence[Any], avals
     return _Body(stage(f, trace, args, {}), len(avals))
 
 
+def _release(bodies: Sequence[_Body]) -> None:
+    for body in bodies:
+        body.staged.trace.release()
+
+
 def _handles(values: Sequence[Any], what: str) -> list[Tracer]:
     trace = current_trace()
     for v in values:
@@ -123,18 +135,6 @@ def _labels(tree: Any, name: str) -> list[str]:
     return [f"'{name}{path}'" for path in trees.leaf_paths(trees.unflatten(tree, [0] * tree.num_leaves))]
 
 
-def _joined(a: AbstractArray, c: AbstractArray) -> AbstractArray:
-    """The type of a carry that goes in as one and comes out as another."""
-    kinds = [Kind.PYTHON, Kind.SCALAR, Kind.ARRAY]
-    kind = max(a.kind, c.kind, key=kinds.index)
-    if a.weak == c.weak:
-        dtype = np.promote_types(a.dtype, c.dtype)
-    else:
-        weak, strong = (a, c) if a.weak else (c, a)
-        dtype = np.result_type(dtypes.python_type(weak.dtype)(1), strong.dtype)
-    return AbstractArray(a.shape, dtype, kind)
-
-
 def _fixed_point(
     f: Callable[..., Any], kind: str, init: Sequence[Tracer], make: Callable[[list[AbstractArray]], tuple[_Body, list[Result]]], labels: Any
 ) -> tuple[_Body, list[AbstractArray], list[Result]]:
@@ -144,8 +144,8 @@ def _fixed_point(
         body, results = make(avals)
         outs = [r.aval or type_of_value(r.constant) for r in results]
         python_loops.check_carry(kind, f, avals, outs, labels)
-        joined = [_joined(a, c) for a, c in zip_strict(avals, outs)]
-        if joined == avals:
+        joined = [python_loops.joined(a, c) for a, c in zip_strict(avals, outs)]
+        if joined == avals and not body.is_outdated:
             return body, avals, results
         body.staged.trace.release()
         avals = joined
@@ -234,12 +234,13 @@ def _unrolled(f: Callable[..., Any], init: Any, xs: Any, count: int, reverse: bo
     def several(carry: Any, chunk: Any) -> tuple[Any, Any]:
         ys = [None] * unroll
         for k in reversed(range(unroll)) if reverse else range(unroll):
-            new, ys[k] = f(carry, trees.map(lambda v, k=k: v[k], chunk))
-            carry = python_loops.owned(new, carry)
+            out = f(carry, python_loops.owned(trees.map(lambda v, k=k: v[k], chunk)))
+            python_loops.check_pair(f, trees.structure(carry), [trees.structure(v) for v in out] if type(out) is tuple else [])
+            carry, ys[k] = python_loops.owned(out[0], carry), python_loops.owned(out[1])
         return carry, trees.map(lambda *steps: np.stack(steps), *ys)
 
     chunks = trees.map(lambda v: v[:whole].reshape(whole // unroll, unroll, *np.shape(v)[1:]), xs)
-    rest = trees.map(lambda v: v[whole:], xs)
+    rest = python_loops.owned(trees.map(lambda v: v[whole:], xs))
     parts: list[Any] = [None, None]
     carry = init
     for part in (1, 0) if reverse else (0, 1):
@@ -263,6 +264,10 @@ def _slice_type(aval: AbstractArray) -> AbstractArray:
 
 
 def _length(shapes: Sequence[tuple[Any, ...]], length: Any) -> Any:
+    if length is not None:
+        length = operator.index(length)
+        if length < 0:
+            raise StructureError(f"scan: length is {length}", where=where(), fix="give the number of steps")
     if any(not s for s in shapes):
         raise StructureError("scan: an array among xs has no axis to go along", where=where(), fix="give it one, or close over it")
     sizes = unique([*(s[0] for s in shapes), *([] if length is None else [length])])
@@ -303,8 +308,12 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         python_loops.check_structure("while_loop", body_fun, tree, body.staged.out_tree)
         return body, body.staged.results
 
-    body, avals, results = _fixed_point(body_fun, "while_loop", start, make, labels)
-    asked = _stage_body(cond_fun, "while_loop", (tree,), avals, labels)
+    while True:
+        body, avals, results = _fixed_point(body_fun, "while_loop", start, make, labels)
+        asked = _stage_body(cond_fun, "while_loop", (tree,), avals, labels)
+        if not (body.is_outdated or asked.is_outdated):
+            break
+        _release([body, asked])
     extra, new = body.written, body.new_values()
     held = [body.staged.trace.inputs[i] for i in extra]
     order = [*body.constants, *range(len(avals)), *extra]
@@ -347,13 +356,19 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
       body_fun: from the number of the step and the carry to the next carry.
       init_val: the carry to begin with; it is not changed.
 
+    Returns:
+      The carry after the last step.
+
+    Raises:
+      StructureError: the carry changes structure or shape.
+
     >>> import functx as fx
     >>> fx.fori_loop(0, 5, lambda i, v: v + i, 0)
     10
     """
     if current_trace() is None:
         return python_loops.fori_loop(lower, upper, body_fun, init_val)
-    lower, upper = (_known_int(v) for v in (lower, upper))
+    lower, upper = (_known_int(_bound_of_range(v)) for v in (lower, upper))
     if all(isinstance(v, (int, np.integer)) for v in (lower, upper)):
         steps = np.arange(int(lower), max(int(lower), int(upper)))
         carry, _ = scan(lambda c, i: (body_fun(_as_python(i), c), None), init_val, steps)
@@ -361,6 +376,13 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     first = current_trace().handle(lower)
     start = first if first.kind is Kind.PYTHON else first + 0
     return while_loop(lambda s: s[0] < upper, lambda s: (s[0] + 1, body_fun(s[0], s[1])), (start, init_val))[1]
+
+
+def _bound_of_range(v: Any) -> Any:
+    """An integer, traced or not; TypeError for what range would not take either."""
+    if isinstance(v, Tracer) and (v.aval.shape != () or v.aval.dtype.kind not in "iu"):
+        raise TypeError(f"fori_loop: the bounds are integers, and one of them is a {v.aval}")
+    return v if isinstance(v, Tracer) else operator.index(v)
 
 
 def _known_int(v: Any) -> Any:
@@ -374,7 +396,18 @@ def _as_python(i: Tracer) -> Tracer:
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
-    """``f`` of every element along the leading axis, one after the other (or in batches of ``batch_size``, by vmap), stacked.
+    """``f`` of every element along the leading axis, stacked.
+
+    Args:
+      f: a function of one element; run once on tracers, for any of them.
+      xs: an array or a container of arrays with one leading size.
+      batch_size: None: one element after the other. An int: so many at a time, by vmap.
+
+    Returns:
+      The results with a new leading axis.
+
+    Raises:
+      StructureError: leading sizes differ, or an array has no axis.
 
     >>> import numpy as np
     >>> import functx as fx
@@ -383,16 +416,19 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     """
     if batch_size is None:
         return scan(lambda _, x: (None, f(x)), None, xs)[1]
-    leaves = trees.leaves(xs)
-    n = np.shape(leaves[0])[0]
+    if operator.index(batch_size) < 1:
+        raise ValueError(f"map: batch_size must be a positive int, not {batch_size!r}")
+    n = _length([np.shape(v) for v in trees.leaves(xs)], None)
+    if not n:
+        return scan(lambda _, x: (None, f(x)), None, xs)[1]
     whole = n // batch_size * batch_size
-    parts = []
+    parts, rest = [], python_loops.owned(trees.map(lambda v: v[whole:], xs))
     if whole:
         chunks = trees.map(lambda v: v[:whole].reshape(n // batch_size, batch_size, *np.shape(v)[1:]), xs)
         done = scan(lambda _, x: (None, vmap(f)(x)), None, chunks)[1]
         parts.append(trees.map(lambda v: v.reshape(whole, *np.shape(v)[2:]), done))
     if whole < n:
-        parts.append(vmap(f)(python_loops.owned(trees.map(lambda v: v[whole:], xs))))
+        parts.append(vmap(f)(rest))
     return parts[0] if len(parts) == 1 else trees.map(lambda *vs: np.concatenate(vs), *parts)
 
 
@@ -450,6 +486,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     Args:
       pred: one bool.
       true_fun, false_fun: functions with results of one structure and of the same shapes; dtypes are promoted.
+      operands: what they are called with: arrays, numbers and containers of them.
 
     Raises:
       StructureError: the results differ in structure or shape, or pred is no single bool.
@@ -473,7 +510,15 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 
 @hides_frames
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """``branches[index](*operands)``; an index outside takes the nearest branch.
+    """``branches[index](*operands)``; an index outside takes the nearest branch. Only that one is run, and the result owns its memory.
+
+    Args:
+      index: one integer.
+      branches: functions with results of one structure and of the same shapes; dtypes are promoted.
+      operands: what they are called with: arrays, numbers and containers of them.
+
+    Raises:
+      StructureError: the results differ in structure or shape, the index is no single integer, or there is no branch.
 
     >>> import functx as fx
     >>> fx.switch(1, [lambda x: x, lambda x: -x], 2.0)
@@ -491,7 +536,11 @@ def _choose(kind: str, index: Atom, functions: Sequence[Callable[..., Any]], ope
     leaves, tree = trees.flatten(tuple(operands))
     given = trees.unflatten(tree, _handles(leaves, f"{kind}: operands"))
     # A branch may write to operands, as it may to what it closes over.
-    bodies = [_stage_body(update_wrapper(partial(f, *given), f), kind, (), (), ()) for f in functions]
+    branches = [update_wrapper(partial(f, *given), f) for f in functions]
+    bodies = [_stage_body(f, kind, (), (), ()) for f in branches]
+    while any(body.is_outdated for body in bodies):
+        _release(bodies)
+        bodies = [_stage_body(f, kind, (), (), ()) for f in branches]
     first = bodies[0].staged
     for f, body in zip_strict(functions, bodies):
         if body.staged.out_tree != first.out_tree:
@@ -507,7 +556,7 @@ def _choose(kind: str, index: Atom, functions: Sequence[Callable[..., Any]], ope
             if other.shape != avals[k].shape:
                 what = f"{kind}: result {k} is {avals[k]} in {function_source(functions[0])} and {other} in {function_source(f)}"
                 raise StructureError(what, where=where(), why="one equation stands for all branches", fix="give both the same shape")
-            avals[k] = _joined(avals[k], other)
+            avals[k] = python_loops.joined(avals[k], other)
     return _bound(index, bodies, avals, first.out_tree)
 
 
@@ -534,6 +583,5 @@ def _bound(index: Atom, bodies: Sequence[_Body], avals: Sequence[AbstractArray],
     results, updated = split_list(outs, len(avals))
     for key, atom in zip_strict([key for key in outer if key in written], updated):
         mutation.write(outer[key].outer, atom)
-    for body in bodies:
-        body.staged.trace.release()
+    _release(bodies)
     return trees.unflatten(out_tree, _wrapped(results, avals))

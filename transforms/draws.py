@@ -10,6 +10,7 @@ import ctypes
 import dis
 import inspect
 import pickle
+import threading
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -50,7 +51,7 @@ def warn_of_draws(f: Callable[..., Any], trace: Trace, before: bytes | None) -> 
     _last[:] = [after]
     place = next(_drawing_lines(f), None)
     name = function_source(f)
-    if (place or name) in _told:
+    if (place or name) in _told or (place is None and threading.active_count() > 1):  # another thread may have drawn
         return
     _told.add(place or name)
     warn_at(

@@ -80,7 +80,13 @@ class JointGraph(Graph):
     forward_outputs: int = 0
 
     def partition(self, mode: str = "minimum_cut", *, memory_budget: float | None = None, knapsack: str = "exact") -> Partition:
-        """The two halves, under the options of :func:`functx.jit`.
+        """The two halves.
+
+        Args:
+          mode, memory_budget, knapsack: as of :func:`functx.jit`, where ``mode`` is called ``partition``.
+
+        Raises:
+          UnknownOptionError: an option has none of the values that it can have.
 
         >>> import numpy as np
         >>> import functx as fx

@@ -9,10 +9,11 @@ from functx.primitive import Emitter
 from functx.util import zip_strict
 
 
-def inline_calls(graph: Graph, reached: Sequence[bool] | None = None) -> Graph:
+def inline_calls(graph: Graph, reached: Sequence[bool] | None = None, *, keep_rules: bool = False) -> Graph:
     """The graph with all sub-graphs in line, however deep. Equations of a recomputation carry its id.
 
     ``reached``: for each input whether what depends on it is wanted in line; the other equations stay, with the rules that they have.
+    ``keep_rules``: equations with derivatives of their own stay, for a graph that will be differentiated again.
     """
     if not any(e.primitive.family in ("higher-order", "control") for e in graph.eqns):
         return graph
@@ -25,11 +26,12 @@ def inline_calls(graph: Graph, reached: Sequence[bool] | None = None) -> Graph:
         flags = [a in wanted for a in eqn.inputs]
         if any(flags):
             wanted.update(eqn.outputs)
-        if eqn.primitive.family != "higher-order" or (reached is not None and not any(flags)):
-            b.append(eqn if reached is not None and not any(flags) else inline_bodies(eqn), env)
+        stays = (reached is not None and not any(flags)) or (keep_rules and eqn.primitive.rules)
+        if stays or eqn.primitive.family != "higher-order":
+            b.append(eqn if stays else inline_bodies(eqn, keep_rules), env)
             continue
         b.source, b.mark, b.remat = eqn.source, eqn.mark, eqn.remat
-        body = inline_calls(eqn.params["graph"], None if reached is None else flags)
+        body = inline_calls(eqn.params["graph"], None if reached is None else flags, keep_rules=keep_rules)
         # A reverse pass over the enclosing graph has overwritten the marks of what it differentiates.
         atoms = b.inline(body, [read(env, a) for a in eqn.inputs], keep_marks=eqn.mark is None)
         env.update(zip_strict(eqn.outputs, atoms))
@@ -37,9 +39,10 @@ def inline_calls(graph: Graph, reached: Sequence[bool] | None = None) -> Graph:
     return b.build(graph.inputs, graph.outputs_in(env))
 
 
-def inline_bodies(eqn: Eqn) -> Eqn:
+def inline_bodies(eqn: Eqn, keep_rules: bool) -> Eqn:
     """An equation of control flow with everything in line in its bodies."""
-    return map_bodies(eqn, inline_calls) if eqn.primitive.family == "control" else eqn
+    control = eqn.primitive.family == "control"
+    return map_bodies(eqn, lambda body: inline_calls(body, keep_rules=keep_rules)) if control else eqn
 
 
 def map_bodies(eqn: Eqn, f: Callable[[Graph], Graph]) -> Eqn:

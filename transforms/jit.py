@@ -395,9 +395,10 @@ def compile_graph(graph: Graph, backend: str) -> Executable:
 
 def _unrolled(f: Callable[..., Any], graph: Graph) -> str:
     """What to say of a graph that a Python loop has made very long."""
-    (line, count), *_ = Counter(e.source for e in graph.eqns if e.source).most_common(1)
+    lines = Counter(e.source for e in graph.eqns if e.source).most_common(1)
+    most = f", {lines[0][1]} of them at {lines[0][0].describe()}" if lines else ""
     return (
-        f"jit of {function_source(f)} traced {len(graph.eqns)} equations, {count} of them at {line.describe()}. A Python loop is unrolled, "
+        f"jit of {function_source(f)} traced {len(graph.eqns)} equations{most}. A Python loop is unrolled, "
         "and compiling takes as long as it has steps: write it with functx.fori_loop, functx.scan or functx.while_loop"
     )
 

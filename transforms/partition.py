@@ -118,8 +118,8 @@ class Plan:
 
 def analyse(graph: Graph, sides: Sides, forward_outputs: int | None = None, priced: Collection[Var] = ()) -> Problem:
     """The values between the sides. ``forward_outputs``: so many outputs are what the forward side gives the caller, the others are handed
-    on by the backward side (None: all stay where they are computed). ``priced``: inputs that cost memory to keep (the carry of a loop, which
-    is another one in every step).
+    on by the backward side (None: all stay where they are computed). ``priced``: inputs that cost memory to keep (the carry of a loop,
+    which is another one in every step).
     """
     outputs = graph.out_atoms
     return _Analyser(graph, sides, outputs[:forward_outputs], priced).run([] if forward_outputs is None else outputs[forward_outputs:])

@@ -9,7 +9,7 @@ from functx.transforms.algebra import simplify_algebra
 from functx.transforms.inline import inline_calls, map_bodies
 from functx.transforms.keeping import settle_marks
 from functx.transforms.planning import DEFAULT, PartitionOptions, Peak, Region, partition_regions, peak_bytes
-from functx.transforms.simplify import common_subexpressions, dead_code, fold_constants
+from functx.transforms.simplify import common_subexpressions, dead_code, fold_constants, rewrite
 
 
 def erase_marks(graph: Graph) -> Graph:
@@ -19,8 +19,19 @@ def erase_marks(graph: Graph) -> Graph:
     return settle_marks(graph.replace(eqns=tuple(e.replace(mark=None) for e in graph.eqns)))
 
 
+def drop_gradient_stops(graph: Graph) -> Graph:
+    """Nothing is differentiated any more."""
+    return rewrite(graph, {"stop_gradient": lambda r, eqn: eqn.inputs[0]})
+
+
+def inline_open(graph: Graph) -> Graph:
+    """Everything in line but what has derivatives of its own: the graph may be differentiated again."""
+    return inline_calls(graph, keep_rules=True)
+
+
 SIMPLIFY: tuple[Pass, ...] = (
     inline_calls,  # one flat graph: no call, checkpoint or custom rule is left
+    drop_gradient_stops,
     settle_marks,  # names have been looked at; of what checkpoints keep, the values that forward sides compute remain marked
     dead_code,  # most of what a transform emits beside its results
     simplify_algebra,  # identities that derivative rules leave behind
@@ -57,8 +68,8 @@ def pipeline(options: PartitionOptions = DEFAULT, peak: Peak | None = None, foun
 
 
 def simplify(graph: Graph) -> Graph:
-    """Run the passes that make a graph smaller, and keep the marks."""
-    return run_passes(SIMPLIFY, graph)
+    """Run the passes that make a graph smaller, and keep the marks, and what its derivatives are."""
+    return run_passes((inline_open, *SIMPLIFY[2:]), graph)
 
 
 def optimize(graph: Graph, options: PartitionOptions = DEFAULT, peak: Peak | None = None, found: list[Region] | None = None) -> Graph:

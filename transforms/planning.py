@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from functx.errors import UnknownOptionError
 from functx.ir import Graph, Var
 from functx.memory_plan import evaluation_plan
@@ -42,7 +44,7 @@ class PartitionOptions:
             if value not in known:
                 raise UnknownOptionError(f"{name}={value!r} is not known", fix=f"use one of: {', '.join(map(repr, known))}")
         budget = self.memory_budget
-        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float)) or not budget >= 0):
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float, np.integer)) or not budget >= 0):
             what = f"memory_budget={budget!r} is neither a fraction nor a number of bytes"
             raise UnknownOptionError(what, fix="give a float from 0.0 to 1.0, or bytes as an int")
 
@@ -51,8 +53,8 @@ class PartitionOptions:
         budget = self.memory_budget
         if budget is None:
             return None
-        limit = int(budget * nbytes) if isinstance(budget, float) or budget <= 1 else int(budget)
-        return None if limit >= nbytes else limit
+        limit = budget * nbytes if isinstance(budget, float) or budget <= 1 else budget
+        return int(limit) if limit < nbytes else None
 
 
 DEFAULT = PartitionOptions()

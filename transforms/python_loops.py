@@ -1,6 +1,6 @@
 """Loops on concrete values: plain Python loops, with the conditions that loops in a graph have.
 
-As in a graph a carry is a value: it shares no memory with what a body closes over, nor do its leaves with one another.
+As in a graph carries and xs are values: they share no memory with what a body closes over, nor do leaves of a carry with one another.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functx import trees
-from functx.dtypes import Kind
+from functx.dtypes import Kind, python_type
 from functx.errors import StructureError
 from functx.ir import AbstractArray
 from functx.source import function_source
@@ -20,13 +20,13 @@ from functx.trace import Tracer, type_of_value, where
 
 def scan(f: Callable[..., Any], init: Any, xs: Any, length: int, reverse: bool) -> tuple[Any, Any]:
     """The carry after ``length`` steps, at least one, and the ys stacked."""
-    leaves, xs_tree = trees.flatten(xs)
+    leaves, xs_tree = trees.flatten(owned(xs))
     carry, ys = owned(init), []
     for k in reversed(range(length)) if reverse else range(length):
-        out = f(carry, owned(trees.unflatten(xs_tree, [leaf[k] for leaf in leaves])))
+        out = f(carry, trees.unflatten(xs_tree, [leaf[k] for leaf in leaves]))
         check_pair(f, trees.structure(carry), [trees.structure(v) for v in out] if type(out) is tuple else [])
         _check_step("scan", f, carry, out[0])
-        carry = owned(out[0], carry)
+        carry = promoted(carry, owned(out[0], carry))
         ys.append(owned(out[1]))
     if reverse:
         ys.reverse()
@@ -43,7 +43,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             return carry
         new = body_fun(carry)
         _check_step("while_loop", body_fun, carry, new)
-        carry = owned(new, carry)
+        carry = promoted(carry, owned(new, carry))
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init: Any) -> Any:
@@ -52,7 +52,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init:
     for i in range(lower, upper):
         new = body_fun(i, carry)
         _check_step("fori_loop", body_fun, carry, new)
-        carry = owned(new, carry)
+        carry = promoted(carry, owned(new, carry))
     return carry
 
 
@@ -61,6 +61,32 @@ def owned(values: Any, before: Any = None) -> Any:
     leaves, tree = trees.flatten(values)
     kept = [None] * len(leaves) if before is None else trees.leaves(before)
     return trees.unflatten(tree, [v.copy() if v is not old and _is_array(v) else v for v, old in zip(leaves, kept, strict=True)])
+
+
+def promoted(before: Any, after: Any) -> Any:
+    """A carry in the types that join those of the one before and its own: a float32 stays one, an int that becomes a float was one."""
+    leaves, tree = trees.flatten(after)
+    pairs = zip(leaves, trees.leaves(before), strict=True)
+    return trees.unflatten(tree, [_typed(v, joined(type_of_value(old), type_of_value(v))) for v, old in pairs])
+
+
+def _typed(value: Any, aval: AbstractArray) -> Any:
+    if type_of_value(value) == aval:
+        return value
+    array = np.asarray(value, aval.dtype)
+    return array.item() if aval.kind is Kind.PYTHON else array[()] if aval.kind is Kind.SCALAR else array
+
+
+def joined(a: AbstractArray, c: AbstractArray) -> AbstractArray:
+    """The type of a carry that goes in as one and comes out as another."""
+    kinds = [Kind.PYTHON, Kind.SCALAR, Kind.ARRAY]
+    kind = max(a.kind, c.kind, key=kinds.index)
+    if a.weak == c.weak:
+        dtype = np.promote_types(a.dtype, c.dtype)
+    else:
+        weak, strong = (a, c) if a.weak else (c, a)
+        dtype = np.result_type(python_type(weak.dtype)(1), strong.dtype)
+    return AbstractArray(a.shape, dtype, kind)
 
 
 def _is_array(v: Any) -> bool:

@@ -62,7 +62,14 @@ def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy | None = N
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """``x`` itself (any container of arrays, in the same memory), under a name that policies of :func:`checkpoint` know.
+    """``x`` itself, under a name that policies of :func:`checkpoint` know.
+
+    Args:
+      x: an array, a number, or a container of them. What comes back is in the same memory.
+      name: a string.
+
+    Raises:
+      TypeError: the name is no string.
 
     >>> import functx as fx
     >>> checkpoint_name({"a": 1.0}, "start")

@@ -170,6 +170,8 @@ def _transposed_jvp(
 
 def _check_linear(eqn: Eqn, flags: Sequence[bool]) -> None:
     primitive = eqn.primitive
+    if primitive.family == "control":
+        raise primitive.missing("transpose")
     linear = all(primitive.is_linear_in(i) for i, flag in enumerate(flags) if flag)
     if not linear or (primitive.bilinear and sum(flags) > 1):
         raise _not_linear(eqn)

@@ -20,7 +20,14 @@ from functx.util import zip_strict
 def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[ShapeDtypeStruct, str]]:
     """What the backward pass of ``f`` is handed, as a list of (type, what it is), arguments and results among it.
 
-    It is what ``functx.vjp(functx.jit(f), *args)`` keeps. Nothing is run; arguments may be ShapeDtypeStructs.
+    It is what ``functx.vjp(functx.jit(f), *args)`` keeps. Nothing is run.
+
+    Args:
+      f: any function of arrays, numbers and containers of them.
+      args, kwargs: its arguments, or ShapeDtypeStructs in their places.
+
+    Returns:
+      A list of pairs: a :class:`functx.ShapeDtypeStruct`, and a text: the name of the argument, or the operation and the user's line.
 
     >>> import numpy as np
     >>> import functx as fx
@@ -32,7 +39,10 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
 
 @hides_frames
 def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Print what the backward pass of ``f`` is handed and what it computes again, and why, one value per line. See :func:`saved_residuals`.
+    """Print what the backward pass of ``f`` is handed and what it computes again, and why, one value per line.
+
+    Args:
+      f, args, kwargs: as of :func:`saved_residuals`. The bytes are those that are kept for the backward pass alone.
 
     >>> import numpy as np
     >>> import functx as fx

@@ -359,4 +359,4 @@ def _write_back(slot: Any, value: Any, axis: int | None, parent: Trace | None) -
     if parent is None:
         np.copyto(np.moveaxis(slot.array, axis, 0) if axis else slot.array, value)
     else:
-        mutation.write(slot.outer, _behind(value, axis or 0, parent))
+        mutation.write_back(slot.outer, _behind(value, axis or 0, parent))

@@ -127,6 +127,11 @@ def _jit(f: Callable[..., Any], options: JitOptions) -> Any:
     return JittedFunction(f, options).function
 
 
+def _without_static(options: JitOptions) -> JitOptions:
+    """For functions with other arguments than f."""
+    return dataclasses.replace(options, static_argnums=(), static_argnames=())
+
+
 def _observed(f: Callable[..., Any], wanted: tuple[int, ...] | None = None) -> Callable[..., Any]:
     """``f`` that returns ``((out, written), (former, flows))``: beside its result the leaves of its arguments that it wrote to, by number;
     what those of them that are not wanted were before (without ``wanted``: nothing); and for each leaf of the first two whether
@@ -157,8 +162,16 @@ class _Halves:
 
     def __init__(self, f: Callable[..., Any], options: JitOptions, wanted: tuple[int, ...]):
         self._f, self._options, self.wanted = f, options, wanted
-        jit_likewise = functools.partial(_jit, options=options)
-        self.forward = CompiledVjp(_observed(f, wanted), True, jit_likewise, options.partition, wanted=wanted, watched=True).forward
+        halves = CompiledVjp(
+            _observed(f, wanted),
+            True,
+            functools.partial(_jit, options=options),
+            options.partition,
+            jit_backward=functools.partial(_jit, options=_without_static(options)),
+            wanted=wanted,
+            watched=True,
+        )
+        self.forward = halves.forward
 
     @functools.cached_property
     def derivative(self) -> _Wrapped:
@@ -179,8 +192,7 @@ class _Halves:
             out, pull = vjp(of_wanted, *(leaves[i] for i in wanted))
             return list(pull(trees.unflatten(trees.structure(out), cts)))
 
-        options = dataclasses.replace(self._options, static_argnums=(), static_argnames=())
-        return _Wrapped(_jit(derivative_f, options))
+        return _Wrapped(_jit(derivative_f, _without_static(self._options)))
 
 
 class _Arguments:

@@ -12,7 +12,7 @@ from functx import dtypes, shapes
 from functx.dtypes import Kind
 from functx.numpy import promote
 from functx.numpy.diagonals import triangle
-from functx.numpy.indexing import assigned
+from functx.numpy.indexing import as_stored, assigned
 from functx.numpy.manipulation import copy as copy_array
 from functx.numpy.manipulation import expand_dims, known, layout, moveaxis
 from functx.trace import Trace, Tracer, current_trace
@@ -225,7 +225,7 @@ def array(
 @_constructor
 def asarray(trace: Trace, a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None) -> Tracer:
     """The array itself where it is one; the handle of a plain ndarray is read, and written back, like an argument."""
-    (h,) = promote.handles_in(trace, [a])
+    (h,) = promote.handles_in(trace, [a if dtype is None else as_stored(a, np.dtype(dtype))])
     target = np.dtype(dtype) if dtype else h.aval.dtype
     if not copy and h.kind is Kind.ARRAY and not isinstance(a, (list, tuple)) and is_such(h, target, order):
         return h

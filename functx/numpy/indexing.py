@@ -476,7 +476,7 @@ def _set_where(h: Tracer, mask: Tracer, value: Any) -> None:
             raise _one_value_each()
         write_where(h, full, assigned(value.full, shape, h.aval.dtype))
         return
-    (v,) = promote.handles([_as_stored(value, h.aval.dtype)])
+    (v,) = promote.handles([as_stored(value, h.aval.dtype)])
     if v.aval.ndim == h.aval.ndim - covered + 1 and v.aval.shape[0] == 1:
         v = getitem(v, 0)  # the same for all selected elements
     if v.aval.ndim > h.aval.ndim - covered and shapes.size(v.aval.shape) != 1:
@@ -505,7 +505,7 @@ def _updates(value: Any, index: Index, base: Tracer, axes: Sequence[int], atoms:
 
 def assigned(value: Any, shape: shapes.Shape, dtype: np.dtype) -> Atom:
     """A value as it is stored into a place of the given shape and dtype."""
-    (v,) = promote.handles([_as_stored(value, dtype)])
+    (v,) = promote.handles([as_stored(value, dtype)])
     b = current_trace().emit
     atom = promote.convert(b, v, dtype)
     own = atom.aval.shape
@@ -520,7 +520,7 @@ def assigned(value: Any, shape: shapes.Shape, dtype: np.dtype) -> Atom:
     return promote.broadcast(b, atom, shape)
 
 
-def _as_stored(value: Any, dtype: np.dtype) -> Any:
+def as_stored(value: Any, dtype: np.dtype) -> Any:
     """Plain numbers as NumPy stores them: lists item by item, each checked for its own; text is read. What else there is stays."""
     if not (value is None or isinstance(value, (str, complex)) or _is_plain_list(value)):
         return value

@@ -82,8 +82,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     if len({h.aval.shape for h in operands}) > 1:
         raise ValueError("all input arrays must have the same shape: " + ", ".join(promote.describe(h) for h in operands))
     axis = shapes.canonical_axis(axis, operands[0].aval.ndim + 1)
-    new = (*(slice(None),) * axis, None)
-    return concatenate([h[new] for h in operands], axis, out, dtype=dtype, casting=casting)
+    return concatenate([expand_dims(h, axis) for h in operands], axis, out, dtype=dtype, casting=casting)
 
 
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:

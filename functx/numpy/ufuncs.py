@@ -398,13 +398,13 @@ def _python_operator(ufunc: np.ufunc, operands: Sequence[Tracer], name: str) -> 
     trace, f = current_trace(), getattr(operator, name + "_" if name in ("and", "or") else name)
     types = [dtypes.python_type(h.aval.dtype) for h in operands]
     result = type(f(*(t(1) for t in types)))
-    if name in ("floordiv", "mod", "lshift", "rshift"):
-        return _by_value(name, f, operands)
-    if (name == "pow" and not _plain_power(operands)) or name == "truediv":
-        try:
+    try:
+        if name in ("floordiv", "mod", "lshift", "rshift"):
+            return _by_value(name, f, operands)
+        if (name == "pow" and not _plain_power(operands)) or name == "truediv":
             result = _checked_type(f, operands, name)
-        except ConcretizationError:
-            return apply(ufunc, operands)  # the value cannot be known here: NumPy's rules
+    except ConcretizationError:
+        return apply(ufunc, operands)  # the value cannot be known here: NumPy's rules
     own = name in COMPARE or types == [complex]  # computed in the operands' type, whatever the result's is
     dtype = np.result_type(*(dtypes.PYTHON_DTYPES[t] for t in types)) if own else np.dtype(result)
     b = trace.emit

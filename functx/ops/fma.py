@@ -1,7 +1,7 @@
 """The fused multiply-add: x * y + z, rounded once. Processors have it; NumPy has not, so the reference computes it from rounded operations.
 
 Boldo, Melquiond: Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd, IEEE Transactions on Computers 57
-(2008). What underflows on the way may be off in the last place.
+(2008). What under- or overflows on the way may be rounded twice.
 """
 
 from __future__ import annotations

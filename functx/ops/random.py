@@ -30,10 +30,13 @@ def _hash(k0: Any, k1: Any, c0: Any, c1: Any) -> tuple[Any, Any]:
     x, y = c0 + k0, c1 + k1
     for i in range(5):
         for turn in THREEFRY_ROTATIONS[i % 2]:
-            x = x + y
-            y = ((y << np.uint32(turn)) | (y >> np.uint32(32 - turn))) ^ x
-        x = x + keys[(i + 1) % 3]
-        y = y + keys[(i + 2) % 3] + np.uint32(i + 1)
+            x += y
+            carried = y >> np.uint32(32 - turn)
+            y <<= np.uint32(turn)
+            y |= carried
+            y ^= x
+        x += keys[(i + 1) % 3]
+        y += keys[(i + 2) % 3] + np.uint32(i + 1)
     return x, y
 
 

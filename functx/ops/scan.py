@@ -214,9 +214,13 @@ def pull_steps(
     xs = [i for i in range(consts + carries, len(ins)) if in_mask[i]]
     order = [*(backward.in_vars[k] for k in fixed), *(ct_vars[k] for k in floats), *sums]
     order += [*(backward.in_vars[k] for k in stepped), *(ct_vars[k] for k in y_cts)]
+    rows = [*stacks, *(cts[k] for k in y_cts)]
+    if not rows and not shapes.is_static((params["length"],)):  # the forward loop had something that told it the number of steps
+        rows = [ins[consts + carries]]
+        order.append(Var(AbstractArray(rows[0].aval.shape[1:], rows[0].aval.dtype)))
     body = inner.build([Input(v) for v in order], [Output(a) for a in (*states, *totals, *(in_cts[i] for i in xs))])
     start = [b.zeros_like(outs[k]) if cts[k] is None else cts[k] for k in floats]
-    operands = [*(ins[fixed[k]] for k in fixed), *start, *(b.zeros_like(ins[i]) for i in summed), *stacks, *(cts[k] for k in y_cts)]
+    operands = [*(ins[fixed[k]] for k in fixed), *start, *(b.zeros_like(ins[i]) for i in summed), *rows]
     options = {"length": params["length"], "reverse": not params["reverse"]}
     results = b.scan(*operands, graph=body, consts=len(fixed), carries=len(floats) + len(summed), **options)
     state_cts, sum_cts, x_cts = split_list(results, len(floats), len(summed))

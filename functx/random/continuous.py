@@ -14,7 +14,8 @@ import numpy as np
 from functx import dtypes, lax, nn, shapes
 from functx.numpy import promote
 from functx.ops import fma, random
-from functx.random.keys import apply, as_shape, common_shape, float_dtype, parameter, sample, split, words
+from functx.random.keys import as_shape, common_shape, elementwise, float_dtype, parameter, sample, split, words
+from functx.trace import current_trace
 
 
 def uniform(key: Any, shape: Any = (), dtype: Any = float, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
@@ -43,8 +44,7 @@ def _stretched(unit: Any, width: Any, low: Any) -> Any:
     """unit * width + low, rounded once where processors do: compilers fuse it, JAX's among them."""
     if unit.dtype.itemsize < 4:
         return unit * width + low
-    out = apply(fma.fma, [np.broadcast_to(x, np.shape(unit)) for x in (unit, width, low)])
-    return out if np.ndim(out) else out[()]
+    return elementwise(fma.fma, np.shape(unit), unit, width, low)
 
 
 def normal(key: Any, shape: Any = (), dtype: Any = float) -> Any:
@@ -331,6 +331,13 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype:
     return mean + (_cholesky(cov) @ z[..., None])[..., 0]
 
 
+def _orthonormal_columns(x: Any) -> Any:
+    if not promote.is_traced(x):
+        return random.orthonormal_columns.impl(x)
+    (h,) = promote.handles([x])
+    return current_trace().tracer(current_trace().emit.orthonormal_columns(h.atom))
+
+
 def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = float, m: int | None = None) -> Any:
     """Uniformly distributed orthogonal (unitary) matrices: Q of a QR decomposition of normal numbers, the diagonal of R made positive
     (Mezzadri: How to generate random matrices from the classical compact groups, Notices of the AMS 54, 2007). Needs SciPy.
@@ -348,5 +355,5 @@ def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = float, m: int | N
     """
     m = n if m is None else m
     z = normal(key, (*as_shape(shape), max(n, m), min(n, m)), dtype)
-    q = apply(random.orthonormal_columns, [z])
+    q = _orthonormal_columns(z)
     return np.swapaxes(q, -1, -2) if n < m else q

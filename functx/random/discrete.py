@@ -10,6 +10,7 @@ import numpy as np
 
 import functx.numpy as fnp
 from functx import lax, shapes
+from functx.numpy import promote
 from functx.ops import random
 from functx.random.continuous import gumbel, uniform
 from functx.random.keys import as_shape, common_shape, float_dtype, parameter, sample, split, words
@@ -96,12 +97,14 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int) ->
     one, half = unsigned.type(1), unsigned.type(1 << bits // 2)
     upper, lower = (random.narrow(words(k, shape), bits) for k in split(key))
     with np.errstate(over="ignore"):
-        span = np.where(high <= low, one, high.astype(unsigned) - low.astype(unsigned) + (beyond & (high > low)))
+        span = np.where(high <= low, one, high.astype(unsigned) - low.astype(unsigned) + (beyond & (high > low)))[()]
         everything = span == 0  # the range has 2**bits integers
-        span = np.where(everything, one, span)
+        span = np.where(everything, one, span)[()]  # a known one stays a scalar: compiled code divides by a constant
         multiplier = half % span
         offset = ((upper % span) * (multiplier * multiplier % span) + lower % span) % span
-        return (low.astype(unsigned) + np.where(everything, lower, offset)).astype(dtype)[()]
+        if promote.is_traced(everything) or np.any(everything):
+            offset = np.where(everything, lower, offset)
+        return (low.astype(unsigned) + offset).astype(dtype)[()]
 
 
 # --- orders and choices -------------------------------------------------------------------------------------------------------------------
@@ -109,10 +112,11 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int) ->
 
 def _shuffle(key: Any, x: Any, axis: int) -> Any:
     """Sorts by random keys of 32 bits, as often as it takes for ties to be decided: 3 log(size) / log(2**32) times."""
-    for _ in range(math.ceil(3 * np.log(max(1, shapes.size(np.shape(x)))) / np.log(2**32 - 1))):
+    rounds = math.ceil(3 * np.log(max(1, shapes.size(np.shape(x)))) / np.log(2**32 - 1))
+    for _ in range(rounds):
         key, now = split(key)
         _, x = lax.sort((random.narrow(words(now, np.shape(x)), 32), x), axis)
-    return x
+    return x if rounds else np.copy(x)
 
 
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+import functx.numpy as fnp
 from functx import dtypes, shapes
 from functx.errors import UnsupportedError
-from functx.lax import _apply as apply
 from functx.numpy import promote
 from functx.ops import random
 from functx.ops.random import UINT32, UINT64
@@ -32,7 +32,9 @@ def key(seed: Any) -> Any:
     >>> key(7)
     array([0, 7], dtype=uint32)
     """
-    if not isinstance(seed, (Tracer, np.integer, np.ndarray)):
+    if isinstance(seed, Tracer):
+        seed = fnp.asarray(seed)
+    elif not isinstance(seed, (np.integer, np.ndarray)):
         seed = operator.index(seed)
         if not -(2**63) <= seed < 2**64:
             raise OverflowError(f"the seed {seed} has more than 64 bits")
@@ -75,17 +77,16 @@ def words(key: Any, shape: Any) -> Any:
         upper, lower = zero, _positions(key, n, UINT32)
     else:
         upper, lower = random.halves(_positions(key, n, UINT64))
-    flat = _hash(key, upper, lower)
-    return np.reshape(flat, shape) if shape else flat[()]
+    return np.reshape(_hash(key, upper, lower), shape) if shape else _hash(key, upper, lower)
 
 
 def _hash(key: Any, upper: Any, lower: Any) -> Any:
-    return apply(random.threefry2x32, [np.broadcast_to(word, np.shape(lower)) for word in (key[0], key[1], upper, lower)])
+    return elementwise(random.threefry2x32, np.shape(lower), key[0], key[1], upper, lower)
 
 
 def _positions(key: Any, n: shapes.Size, dtype: np.dtype) -> Any:
-    """0, 1, ..., n - 1: in the graph where the key is, so that no great constant arises."""
-    if not isinstance(key, Tracer):
+    """0, 1, ..., n - 1: in the graph where the key is, so that no great constant arises, or n has no value."""
+    if not isinstance(key, Tracer) and isinstance(n, int):
         return np.arange(n, dtype=dtype)
     trace = current_trace()
     return trace.tracer(trace.emit.iota(shape=(n,), dtype=dtype, axis=0))
@@ -115,7 +116,9 @@ def fold_in(key: Any, data: Any) -> Any:
     >>> fold_in(key(0), 3)
     array([2467461003, 3840466878], dtype=uint32)
     """
-    if not isinstance(data, (Tracer, np.integer, np.ndarray)):
+    if isinstance(data, Tracer):
+        data = fnp.asarray(data)
+    elif not isinstance(data, (np.integer, np.ndarray)):
         data = np.uint32(operator.index(data) % 2**32)
     if np.shape(data) or data.dtype.kind not in "iu":
         raise _wrong("fold_in takes one integer", data, "functx.vmap(functx.random.fold_in, (None, 0)) folds each integer of an array")
@@ -173,7 +176,16 @@ def common_shape(name: str, shape: Any, *parameters: shapes.Shape) -> shapes.Sha
     return shape
 
 
+def elementwise(primitive: Primitive, shape: shapes.Shape, *operands: Any) -> Any:
+    """An elementwise primitive on operands broadcast to a shape; in the graph if one is traced, or the shape is symbolic."""
+    if shapes.is_static(shape) and not promote.is_traced(*operands):
+        return np.asarray(primitive.impl(*(np.broadcast_to(x, shape) for x in operands)))[()]
+    trace = current_trace()
+    b = trace.emit
+    atoms = [promote.broadcast(b, h.atom, shape) for h in promote.handles_in(trace, operands)]
+    return trace.tracer(b.bind(primitive, atoms, {})[0], promote.result_kind(shape))
+
+
 def sample(primitive: Primitive, key: Any, shape: shapes.Shape, *parameters: Any) -> Any:
     """A sampler on parameters broadcast to a shape, with a key for every element."""
-    out = apply(primitive, [*random.halves(words(key, shape)), *(np.broadcast_to(p, shape) for p in parameters)])
-    return out if shape else out[()]
+    return elementwise(primitive, shape, *random.halves(words(key, shape)), *parameters)
