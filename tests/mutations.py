@@ -385,7 +385,7 @@ class Filling:
         return self.choose(*FANCY, self._m_constant(n))
 
     def _m_constant(self, n: int) -> str:
-        return self.choose(str([self.random.random() < 0.6 for _ in range(n)]) if n else "slice(None)", f"np.arange({n}) % 2 == 0")
+        return self.choose(str([self.random.random() < 0.6 for _ in range(n)]) if n else "np.arange(0) > 0", f"np.arange({n}) % 2 == 0")
 
     def _m(self) -> str:
         """A mask of the shape of ``a`` (or of its first axis)."""

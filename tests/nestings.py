@@ -35,6 +35,8 @@ def _forms(text: str) -> list[str]:
 
 FORMS = {"s": _forms(_S), "v": _forms(_V), "m": _forms(_M)}
 WRITES = {"v": _forms(_INTO_V), "m": _forms(_INTO_M)}
+VIEWS = {"v": "{a}[::-1]; {a}[...]", "m": "{a}.T; {a}[:, ::-1]; {a}[::-1]"}
+LINES = ("value", "view", "array", "write", "write")
 CONTROL = ("scan", "fori", "fori_traced", "while", "cond", "switch", "map")
 
 
@@ -153,7 +155,7 @@ class Nesting:
     def statements(self, scope: Scope, depth: int, top: bool = False) -> list[str]:
         """A few lines, at least one of them a loop or choice if there is depth left, and the names that they define."""
         lines, left = [], self.random.choice((1, 1, 1, 2)) if depth else 0
-        kinds = ["control"] * left + [self.random.choice(("value", "array", "write", "write")) for _ in range(self.random.randrange(1, 3))]
+        kinds = ["control"] * left + [self.random.choice(LINES) for _ in range(self.random.randrange(1, 3))]
         self.random.shuffle(kinds)
         for kind in ["array", *kinds] if top else kinds:
             lines += getattr(self, f"_{kind}")(scope, *([depth] if kind == "control" else []))
@@ -170,6 +172,18 @@ class Nesting:
         scope.values[name] = kind
         scope.writable += (name,)
         return [f"{name} = np.zeros({SHAPES[kind]}, x.dtype)"]
+
+    def _view(self, scope: Scope) -> list[str]:
+        """A view of an array that can be written to, which can be written to itself."""
+        if not scope.writable:
+            return self._value(scope)
+        base, name = self.random.choice(scope.writable), self.name()
+        kind = scope.values[base]
+        forms = {kind: _forms(VIEWS[kind])} | ({"v": ["{a}[{i}]", "{a}[:, {i}]"]} if kind == "m" else {})
+        kind = self.random.choice(sorted(forms))
+        scope.values[name] = kind
+        scope.writable += (name,)
+        return [f"{name} = {self.random.choice(forms[kind]).format(a=base, i=self.integer(scope))}"]
 
     def _write(self, scope: Scope) -> list[str]:
         if not scope.writable:

@@ -471,19 +471,21 @@ def test_numpys_random_numbers_where_no_line_is_known():
 
 
 def test_numpys_random_numbers_of_other_threads_are_no_reason_to_warn():
-    def elsewhere(x):
-        thread = threading.Thread(target=lambda: (np.random.random(), done.set(), go_on.wait()))
-        thread.start()
-        done.wait()
-        threads.append(thread)
-        return x + 1
+    drawn, traced = threading.Event(), threading.Event()
+    draw = {"random": np.random.random}
 
-    done, go_on, threads = threading.Event(), threading.Event(), []
+    def elsewhere():
+        draw["random"]()
+        drawn.set()
+        traced.wait(60)
+
+    thread = threading.Thread(target=elsewhere)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert fx.make_ir(elsewhere)(0.0)
-    go_on.set()
-    threads[0].join()
+        fx.make_ir(lambda x: (thread.start(), drawn.wait(60), x + 1)[-1])(0.0)
+    traced.set()
+    thread.join()
+    assert drawn.is_set()
 
 
 def test_no_warning_where_numpys_random_numbers_are_drawn_anew():

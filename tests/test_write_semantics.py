@@ -202,7 +202,6 @@ np.fill_diagonal(x[0], 5)
 np.fill_diagonal(x, y)
 np.copyto(x, y)
 np.copyto(x, y, where=y > 3)
-np.copyto(x, y[0])
 np.copyto(x, y[:, :3])
 np.copyto(x[1:], x[:-1])
 np.copyto(x, y, where=[1.0, 0, 2, 0])
@@ -226,6 +225,9 @@ np.add(x[1:], x[:-1], out=x[1:])
 np.add(x.T, 1, out=x.T)
 np.add(x, y, out=x, where=y > 3)
 np.add(x, y, x)
+np.add(x, y, out=x, where=N.ones(4)); x[0] = 0
+np.add(x, y, out=x, where=[1.5, 0, 2, 0]); return x.sum(0, where=[0, 2.5, 1, 1]), x.mean(where=y > 0)
+x.sum(where=N.arange(4))
 return np.add(x, y, out=(x,)) is x
 np.add(x[0], 1, out=x)
 np.add(x, 1, out=x[0])
@@ -398,7 +400,6 @@ REPEATED = "".join(f"v = np.broadcast_arrays(x[:, :1], y)[0]; {line}; return v *
 DTYPES_KEPT = """\
 np.copyto(x, y.astype('f4'), casting='no')
 np.copyto(x, y.astype('f4'), casting='safe', where=[True, False, True, False])
-np.add(x, 1, out=x.astype('i8'))
 x = x.astype(int); x += 1; x *= 2; x //= 3; x %= 3; x <<= 2; x |= 1; x ^= 3; x >>= 1; x **= 2; x -= True; return x
 x = x.astype(int); x /= 2
 x = x.astype(int); x += 1.5
@@ -425,7 +426,6 @@ x = x.astype('u1'); return x.view('i1'), x.view(bool)
 x = x.astype('f2'); return x.view('i2'), x.view('u2')
 x = x.astype('c8'); return x.view('i8'), x.view('f8')
 x = x.astype(int); x **= -1
-x[0] = np.array([1, 2.5, 3, 4], int)
 return np.array([1j, 2], float)
 return np.array([300, 2], 'u1')
 return np.asarray(['2.5', 3], 'f4'), np.array('3', int), np.asarray([[1, 2], [3, 4]], complex)

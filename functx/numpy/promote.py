@@ -108,6 +108,20 @@ def stack_nested(trace: Trace, value: Any) -> Tracer:
     return trace.tracer(b.concatenate(*atoms, axis=0))
 
 
+def mask(value: Any) -> Tracer:
+    """``where=``: NumPy takes the truth of numbers, and of what stands in lists, but of arrays it wants bools."""
+    trace = current_trace()
+    if not isinstance(value, np.ndarray) and not is_traced(value):
+        array = np.asarray(value, dtypes.BOOL)
+        return trace.tracer(trace.builder.const(array)) if array.ndim else trace.handle(bool(value))
+    (h,) = handles([value])
+    if h.aval.dtype == dtypes.BOOL:
+        return h
+    if h.kind is Kind.ARRAY and not isinstance(value, (list, tuple)):
+        np.copyto(np.empty(0), 0, where=np.empty(0, h.aval.dtype))  # raises NumPy's own error
+    return trace.tracer(trace.emit.ne(h.atom, trace.emit.zeros_like(h.atom)), h.kind)
+
+
 def representative(handle: Tracer) -> Any:
     """What stands for an operand in np.result_type: its dtype, or a Python scalar where it is weak."""
     if handle.kind is Kind.PYTHON and handle.aval.dtype != dtypes.BOOL:

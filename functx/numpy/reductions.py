@@ -110,14 +110,14 @@ def reduce(
         raise UnsupportedError(f"np.{ufunc.__name__}.reduce is not traced by functx", where=user_line(), fix=ufuncs.WRITE_INSTEAD)
     (h,) = promote.handles([a])
     out = single_out(out)
-    mask = None if where is True else promote.handles([where])[0]
+    mask = None if where is True else promote.mask(where)
     _check(ufunc, h, axis, dtype, out, keepdims, initial, mask)
     axes = _axes(axis, h)
     trace = current_trace()
     b, loop = trace.emit, loop_dtype(ufunc, h, dtype, out)
     x = truth(h) if loop == BOOL else promote.convert(b, h, loop)
     start = None if initial is NOT_GIVEN or initial is None else _start(initial, loop)
-    atom = _reduced(ufunc, x, axes, start, None if mask is None else _spread(b, truth(mask), h.aval.shape))
+    atom = _reduced(ufunc, x, axes, start, None if mask is None else _spread(b, mask.atom, h.aval.shape))
     if keepdims:
         atom = b.reshape(atom, shape=tuple(1 if i in axes else d for i, d in enumerate(h.aval.shape)))
     if out is not None:
@@ -300,9 +300,7 @@ def any(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, wh
 def _count(h: Tracer, axes: tuple[int, ...], where: Any, keepdims: bool, ddof: Any = 0) -> Any:
     """How many numbers are averaged, less ``ddof``: a float; traced where a mask selects them or a size is symbolic."""
     if where is not True:
-        (mask,) = arrays([where])
-        mask = mask if mask.aval.dtype == BOOL else np.not_equal(mask, 0)
-        count = sum(np.broadcast_to(mask, h.aval.shape), axes, keepdims=keepdims)
+        count = sum(np.broadcast_to(promote.mask(where), h.aval.shape), axes, keepdims=keepdims)
         return np.maximum(count - ddof, 0) if ddof else count
     n = shapes.size(h.aval.shape[i] for i in axes)
     if isinstance(n, int):

@@ -140,11 +140,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if where is True:
         indexing.setitem(target, ..., source)
         return
-    if not isinstance(where, (np.ndarray, np.generic)) and not promote.is_traced(where):
-        where = current_trace().tracer(current_trace().builder.const(np.asarray(where, BOOL)))  # of Python's own any are taken
-    (h, condition) = promote.handles([target, where])
-    if condition.aval.dtype != BOOL:
-        np.copyto(np.empty(0), 0, where=np.empty(0, condition.aval.dtype))  # raises NumPy's own error
+    (h,), condition = promote.handles([target]), promote.mask(where)
     new = indexing.assigned(source, h.aval.shape, h.aval.dtype)
     check_writeable(h)
     shape = h.aval.shape

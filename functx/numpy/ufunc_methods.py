@@ -61,10 +61,10 @@ def _finished(result: Tracer, out: Any, where: Any, casting: str, order: str, in
         np.add(np.empty(0, dtype), np.empty(0, dtype), out=np.empty(0, target.aval.dtype), casting=casting)  # raises NumPy's own error
     b, atom = trace.emit, promote.convert(trace.emit, result, target.aval.dtype)
     if where is not True:
-        (mask,) = promote.handles([where])
+        mask = promote.mask(where)
         shape = promote.broadcast_shapes([result, mask] if out is None else [result, mask, target])
         unselected = b.full(shape, 0, dtype) if out is None else promote.broadcast(b, target.atom, shape)
-        atom = b.select(promote.broadcast(b, reductions.truth(mask), shape), promote.broadcast(b, atom, shape), unselected)
+        atom = b.select(promote.broadcast(b, mask.atom, shape), promote.broadcast(b, atom, shape), unselected)
     if out is not None:
         return ufuncs.store(np.add, [atom.aval.dtype] * 2, atom.aval.dtype, atom, out, casting)
     shape = atom.aval.shape
