@@ -161,10 +161,10 @@ def by_reference(entries: Sequence[CapturedArray], returned: Sequence[Any]) -> l
     ``returned``: what the function is about to return. That it holds an array does not make the array one of the program's.
     """
     ours = Counter({id(e.array): 0 for e in entries})
-    views = {id(v): v for v in (*(e.array for e in entries), *returned) if isinstance(v, np.ndarray) and v.base is not None}
+    views = {id(v): v for v in (*(e.array for e in entries), *returned) if issubclass(type(v), np.ndarray) and v.base is not None}
     ours.update(id(owner(v)) for v in views.values())
     ours.update(id(e.array) for e in entries for _ in range(_HOLDERS))
-    ours.update(id(v) for v in returned if isinstance(v, np.ndarray))
+    ours.update(id(v) for v in returned if issubclass(type(v), np.ndarray))
     return [_held_elsewhere(e.array, ours) and e.unchanged() for e in entries]
 
 
@@ -180,8 +180,8 @@ def _held_elsewhere(array: np.ndarray, ours: Counter[int]) -> bool:
 def held_by_nobody_else(values: Sequence[Any]) -> set[int]:
     """The ids of the arrays in ``values`` that only this sequence holds, by themselves or through views of them."""
     ours = Counter(map(id, values))
-    ours.update({id(v): id(v.base) for v in values if isinstance(v, np.ndarray) and v.base is not None}.values())
-    return {id(v) for v in values if isinstance(v, np.ndarray) and sys.getrefcount(v) <= ours[id(v)] + _LOCAL}
+    ours.update({id(v): id(v.base) for v in values if issubclass(type(v), np.ndarray) and v.base is not None}.values())
+    return {id(v) for v in values if issubclass(type(v), np.ndarray) and sys.getrefcount(v) <= ours[id(v)] + _LOCAL}
 
 
 def _local_references() -> int:

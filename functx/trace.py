@@ -96,6 +96,11 @@ class Tracer:
         self.seen = 0  # of a view: the root's generation when _atom was read
 
     @property
+    def __class__(self) -> type:
+        """``isinstance(x, np.ndarray)`` in traced code is answered for the array that the tracer stands for; ``type(x)`` is Tracer."""
+        return np.ndarray if getattr(self, "aval", None) is not None and self.aval.kind is Kind.ARRAY else type(self)
+
+    @property
     def kind(self) -> Kind:
         """Python scalar, NumPy scalar or array."""
         return self.aval.kind

@@ -318,7 +318,7 @@ def derivatives(program: mutations.Program, seed: int) -> None:
     try:
         wanted, nearer = (programs.derivative(along, 0.0, 1.0, step) for step in (1e-3, 1e-4))
     except (ValueError, IndexError):
-        nearer = np.nan
+        return  # a mask selects another number of elements there
     if not abs(wanted - nearer) < 1e-4 * (1 + abs(wanted)):
         return  # near a pole, or a place where its values take it another way
     expected = plain(program)

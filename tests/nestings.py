@@ -197,7 +197,10 @@ class Nesting:
         return getattr(self, f"_{self.random.choice(CONTROL)}")(scope, depth)
 
     def function(self, scope: Scope, depth: int, header: str, takes: list[str], more: dict[str, str], result: str) -> list[str]:
-        """A body: lines that unpack, the names that these bring (with types), more lines, and its result, with ``<kind>`` for values."""
+        """A body: lines that unpack, the names that these bring (with types), more lines, and its result, with ``<kind>`` for values.
+
+        Names with a ``c`` are of arrays that the body may write to.
+        """
         inner = scope.inner()
         inner.values.update({name: kind for name, kind in more.items() if kind in SHAPES})
         inner.integers += tuple(name for name, kind in more.items() if kind == "i")

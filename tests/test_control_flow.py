@@ -375,3 +375,59 @@ def test_derivatives_of_derivatives_see_the_rules_in_a_body():
         lambda c, w: fx.while_loop(lambda s: s[1] < 1, lambda s: (s[0] * steep(w), s[1] + 1), (c, 0))[0],
     ):
         assert fx.grad(lambda w, loop=loop: fx.grad(loop)(2.0, w))(3.0) == 100.0
+
+
+def written_operand(v, yes):
+    def scaled(v):
+        v *= 2.0
+        return v.sum()
+
+    return fx.cond(yes, scaled, lambda v: v.sum(), v), fx.switch(0, [scaled, np.sum], v), v
+
+
+def written_step(v, yes):
+    def body(c, row):
+        row *= 2.0
+        v[1:] += 1.0
+        return c + row.sum(), row
+
+    return fx.scan(body, 0.0, v), fx.scan(body, 0.0, v, reverse=True, unroll=2), fx.map(lambda x: x + body(0.0, v)[0], v), v
+
+
+def shared_carries(v, yes):
+    base = fnp.zeros(3) + v[0]
+
+    def body(c, _):
+        a, b, _ = c
+        a += 1.0
+        b *= 2.0
+        return (a, a, base), (a, b)
+
+    return fx.scan(body, (v[0], v[1], v[2]), length=3), fx.scan(body, (v[0], v[1], v[2]), length=3, unroll=2), base
+
+
+def chosen_array(v, yes):
+    chosen = fx.cond(yes, lambda: v, lambda: -v)
+    chosen += 1.0
+    return chosen, v
+
+
+@pytest.mark.parametrize("f", [written_operand, written_step, shared_carries, chosen_array])
+@pytest.mark.parametrize("yes", [True, False])
+def test_what_loops_hand_on_are_values_on_concrete_arrays_too(f, yes):
+    """Only operands of a branch, and what is closed over, are written to in place."""
+    mapped = lambda f: lambda v, yes: fx.tree.map(lambda r: r[0], fx.vmap(f, (0, None))(v[None], yes))  # noqa: E731
+    results = []
+    for run in (lambda f: f, oracles.reference_jit, mapped):
+        v = np.arange(9.0).reshape(3, 3)
+        results.append([run(f)(v, yes), v])
+    assert_same(results[1], results[0])
+    assert_same(results[2], results[0])
+
+
+def test_a_step_number_takes_part_in_integer_arithmetic():
+    def f(x, n):
+        return fx.fori_loop(0, n, lambda i, c: c + x[i % 2] * (i // 2) + (1 << i), 0.0)
+
+    for run in (f, oracles.reference_jit(f), lambda x, n: fx.vmap(f, (0, None))(x[None], n)[0]):
+        assert run(np.array([3.0, 5.0]), 5) == sum([3.0, 5.0][i % 2] * (i // 2) + 2**i for i in range(5))

@@ -523,3 +523,14 @@ def test_constant_results_share_memory_with_each_other_as_in_numpy_and_with_noth
             assert not np.shares_memory(a, named["b"]) and (previous is None or not np.shares_memory(a, previous))
             assert a[0, 0] == 10.0
             previous = a
+
+
+def test_code_that_asks_for_arrays_finds_them():
+    def f(a):
+        if isinstance(a, np.ndarray):
+            a = a * 2
+        return a.sum()
+
+    assert fx.jit(f)(np.ones(2)) == 4.0
+    assert fx.grad(f)(np.ones(2)).tolist() == [2, 2] and fx.vmap(f)(np.ones((3, 2))).tolist() == [4, 4, 4]
+    assert fx.jit(lambda a: pow(a, 2, 3))(5) == 1

@@ -230,6 +230,7 @@ def scan(
 def _unrolled(f: Callable[..., Any], init: Any, xs: Any, count: int, reverse: bool, unroll: int) -> tuple[Any, Any]:
     """Several steps per pass; those that are left over by themselves."""
     whole = count // unroll * unroll
+    xs = python_loops.owned(xs)  # a body may write to the arrays that it goes along
 
     def several(carry: Any, chunk: Any) -> tuple[Any, Any]:
         ys = [None] * unroll
@@ -240,7 +241,7 @@ def _unrolled(f: Callable[..., Any], init: Any, xs: Any, count: int, reverse: bo
         return carry, trees.map(lambda *steps: np.stack(steps), *ys)
 
     chunks = trees.map(lambda v: v[:whole].reshape(whole // unroll, unroll, *np.shape(v)[1:]), xs)
-    rest = python_loops.owned(trees.map(lambda v: v[whole:], xs))
+    rest = trees.map(lambda v: v[whole:], xs)
     parts: list[Any] = [None, None]
     carry = init
     for part in (1, 0) if reverse else (0, 1):

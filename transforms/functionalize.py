@@ -89,7 +89,7 @@ def _pure(f: Callable[..., Any], trace: Trace, given: Sequence[Any]) -> Callable
 
 def _own(trace: Trace, value: Any) -> Any:
     """The value as one of its own: what NumPy would return as an argument, a view or a captured array shares no memory with it."""
-    if isinstance(value, np.ndarray):
+    if issubclass(type(value), np.ndarray):
         return value.copy()
     if isinstance(value, Tracer) and value.kind is Kind.ARRAY:
         return trace.tracer(trace.lift(value).atom)

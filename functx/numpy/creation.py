@@ -119,7 +119,7 @@ def arange(trace: Trace, *args: Any, dtype: Any = None, **bounds_by_name: Any) -
     """start + i * step, as NumPy computes it; the bounds must be known."""
     bounds = [known(v, "np.arange: a bound", _PLAIN_BOUNDS) for v in args]
     named = {name: known(v, "np.arange: a bound", _PLAIN_BOUNDS) for name, v in bounds_by_name.items()}
-    bounds = [v.item() if isinstance(v, (np.ndarray, np.generic)) else v for v in bounds]
+    bounds = [v.item() if issubclass(type(v), (np.ndarray, np.generic)) else v for v in bounds]
     if any(isinstance(v, shapes.Dim) for v in (*bounds, *named.values())):
         return _symbolic_arange(*bounds, dtype=dtype, **named)
     sample = np.arange(*bounds, dtype=dtype, **named)

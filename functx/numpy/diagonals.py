@@ -12,7 +12,8 @@ from functx.dtypes import INT64
 from functx.ir import Atom
 from functx.mutation import check_writeable
 from functx.numpy import indexing, promote
-from functx.numpy.manipulation import moveaxis, ravel, resize
+from functx.numpy.flat import set_flat
+from functx.numpy.manipulation import moveaxis, ravel
 from functx.numpy.views import diagonal_view
 from functx.trace import Tracer, current_trace, dataless
 
@@ -93,9 +94,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         raise ValueError("All dimensions of input must be of equal length")
     step = shape[1] + 1 if len(shape) == 2 else 1 + sum(shapes.size(shape[i:]) for i in range(1, len(shape)))
     end = shape[1] * shape[1] if len(shape) == 2 and not wrap else None
-    places = np.arange(shapes.size(shape))[:end:step]
-    key = tuple(i.tolist() for i in np.unravel_index(places, shape))
-    indexing.setitem(h, key, resize(val, places.shape) if promote.handles([val])[0].aval.ndim else val)
+    set_flat(h, slice(None, end, step), val)
 
 
 # --- indices for the shape of an array: plain ones ---------------------------------------------------------------------------------------

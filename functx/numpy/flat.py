@@ -11,9 +11,9 @@ import numpy as np
 from functx import shapes
 from functx.dtypes import BOOL
 from functx.errors import FunctxError
+from functx.mutation import check_writeable
 from functx.numpy import indexing, promote
-from functx.numpy.manipulation import flatten, ravel
-from functx.numpy.selection import set_flat
+from functx.numpy.manipulation import as_row, flatten, ravel, reshape, resize
 from functx.trace import Tracer
 
 _WRONG = "only integers, slices (`:`), ellipsis (`...`) and integer or boolean arrays are valid indices"
@@ -115,3 +115,21 @@ def _copies(values: Sequence[Any]) -> list[Any]:
 def assign(self: Any, value: Any) -> None:
     """``x.flat = value``: all elements, the values again and again."""
     FlatIterator(self)[...] = value
+
+
+def set_flat(a: Any, key: Any, values: Any) -> None:
+    """``a.flat[key] = values``: (repeated) values into the array's elements in C order."""
+    (h,) = promote.handles([indexing.writeable(a)])
+    check_writeable(h)
+    set_repeated(as_row(h), key, values)
+
+
+def set_repeated(flat: Tracer, key: Any, values: Any) -> None:
+    """Write values, repeated as often as it takes, into a 1-D array."""
+    if np.ndim(values):
+        values = promote.handles([indexing.as_stored(values, flat.aval.dtype)])[0]
+        if shapes.size(values.aval.shape) == 0:
+            return
+        places = promote.handles([promote.positions(flat.aval.shape[0])])[0]
+        values = reshape(values, ()) if shapes.size(values.aval.shape) == 1 else resize(values, places[key].aval.shape)
+    indexing.setitem(flat, key, values)

@@ -451,7 +451,9 @@ def _hash(self: Tracer) -> int:
 def _binary(name: str, ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """``x op y``, ``y op x`` and ``x op= y``, which rebinds scalars and writes into arrays."""
 
-    def forward(self: Tracer, other: Any) -> Any:
+    def forward(self: Tracer, other: Any, *modulus: Any) -> Any:
+        if modulus:  # pow(x, n, modulus), of Python's integers only
+            return pow(operator.index(self), operator.index(other), *map(operator.index, modulus))
         return ufuncs.operator_call(ufunc, (self, other), name)
 
     def reflected(self: Tracer, other: Any) -> Any:

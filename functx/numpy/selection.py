@@ -12,7 +12,8 @@ from functx import shapes
 from functx.dtypes import BOOL, INT64, Kind, is_complex, is_inexact
 from functx.mutation import check_writeable, write, write_where
 from functx.numpy import indexing, positions, promote, reductions, ufunc_methods
-from functx.numpy.manipulation import along, as_row, into, layout, ravel, reshape, resize
+from functx.numpy.flat import set_repeated
+from functx.numpy.manipulation import along, into, layout, ravel, reshape, resize
 from functx.numpy.manipulation import copy as copied
 from functx.trace import Tracer, current_trace
 
@@ -166,7 +167,7 @@ def _same_size_mask(h: Tracer, mask: Any, name: str) -> Tracer:
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """np.putmask: where the mask holds, the value at the same place of the flattened (repeated) values."""
     (h,) = promote.handles([indexing.writeable(a)])
-    truth = _same_size_mask(h, mask, "putmask")
+    truth, values = _same_size_mask(h, mask, "putmask"), indexing.as_stored(values, h.aval.dtype)
     if shapes.size(promote.handles([values])[0].aval.shape):
         _replace_where(h, truth, resize(values, h.aval.shape))
 
@@ -174,7 +175,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """np.place: the (repeated) values one after another, in the places where the mask holds."""
     (h,) = promote.handles([indexing.writeable(arr)])
-    truth, flat = _same_size_mask(h, mask, "place"), ravel(vals)
+    truth, flat = _same_size_mask(h, mask, "place"), ravel(indexing.as_stored(vals, h.aval.dtype))
     n = flat.aval.shape[0]
     if n == 0:
         raise ValueError("Cannot insert from an empty array!")
@@ -190,27 +191,9 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
         check_writeable(h)
         return
     flat = reshape(h, -1)
-    _set_repeated(flat, places, v)
+    set_repeated(flat, places, v)
     if flat.parent is None and flat is not h:  # a copy, all of which NumPy writes back
         write(h, reshape(flat, h.aval.shape).atom)
-
-
-def set_flat(a: Any, key: Any, values: Any) -> None:
-    """``a.flat[key] = values``: (repeated) values into the array's elements in C order."""
-    (h,) = promote.handles([indexing.writeable(a)])
-    check_writeable(h)
-    _set_repeated(as_row(h), key, values)
-
-
-def _set_repeated(flat: Tracer, key: Any, values: Any) -> None:
-    """Write values, repeated as often as it takes, into a 1-D array."""
-    if np.ndim(values):
-        values = promote.handles([values])[0]
-        if shapes.size(values.aval.shape) == 0:
-            return
-        places = promote.handles([promote.positions(flat.aval.shape[0])])[0]
-        values = reshape(values, ()) if shapes.size(values.aval.shape) == 1 else resize(values, places[key].aval.shape)
-    indexing.setitem(flat, key, values)
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
