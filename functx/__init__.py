@@ -16,7 +16,8 @@ from functx.lax import stop_gradient
 from functx.rebinding import rebind_numpy
 from functx.shapes import Dim
 from functx.transforms import policies as checkpoint_policies
-from functx.transforms.control_flow import associative_scan, cond, fori_loop, map, scan, switch, while_loop
+from functx.transforms.associative import associative_scan
+from functx.transforms.control_flow import cond, fori_loop, map, scan, switch, while_loop
 from functx.transforms.custom_rules import custom_jvp, custom_vjp
 from functx.transforms.functionalize import functionalize
 from functx.transforms.gradients import grad, joint_graph, value_and_grad

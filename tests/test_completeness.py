@@ -23,7 +23,7 @@ smooth = [(i, r) for i, r in zip(IDS, PRIMITIVE_SAMPLES, strict=True) if r.smoot
 each_smooth_row = pytest.mark.parametrize("row", [r for _, r in smooth], ids=[i for i, _ in smooth])
 
 
-# Collectives mean something over lanes only: tests/test_collectives.py. Loops and choices have graphs in params: tests/test_control_flow.py.
+# Collectives mean something over lanes only: tests/test_collectives.py. Loops and choices hold graphs: tests/test_control_flow.py.
 NAMES = sorted(name for name, p in PRIMITIVES.items() if p.family not in ("collective", "control"))
 
 

@@ -431,3 +431,17 @@ def test_a_step_number_takes_part_in_integer_arithmetic():
 
     for run in (f, oracles.reference_jit(f), lambda x, n: fx.vmap(f, (0, None))(x[None], n)[0]):
         assert run(np.array([3.0, 5.0]), 5) == sum([3.0, 5.0][i % 2] * (i // 2) + 2**i for i in range(5))
+
+
+@pytest.mark.parametrize("run", [lambda f: f, fx.jit, fx.grad], ids=["eager", "jit", "grad"])
+def test_messages_name_the_loop_and_the_body_that_were_written(run):
+    def body(i, c):
+        return c, i
+
+    with pytest.raises(fx.errors.StructureError, match=r"fori_loop: .*body .*test_control_flow.py.* takes a carry of structure"):
+        run(lambda x: fx.fori_loop(0, 3, body, x))(1.0)
+
+
+def test_the_associative_scan_of_one_element_is_no_view():
+    x = np.ones((1, 2))
+    assert not np.shares_memory(fx.associative_scan(np.add, x), x)

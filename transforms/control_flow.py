@@ -110,9 +110,11 @@ class _Body:
         self.staged.trace.release()
 
 
-def _stage_body(f: Callable[..., Any], kind: str, trees_of: Sequence[Any], avals: Sequence[AbstractArray], labels: Sequence[str]) -> _Body:
-    """Stage ``f`` on arguments with these structures, whose leaves have these types."""
-    trace = Trace(function_source(f), kind, opaque=True)
+def _stage_body(
+    f: Callable[..., Any], kind: str, trees_of: Sequence[Any], avals: Sequence[AbstractArray], labels: Sequence[str], told: Any = None
+) -> _Body:
+    """Stage ``f`` on arguments with these structures, whose leaves have these types. ``told``: the function that messages name."""
+    trace = Trace(function_source(told or f), kind, opaque=True)
     handles = iter([trace.add_input(aval, label=label).handle for aval, label in zip_strict(avals, labels)])
     args = tuple(trees.unflatten(tree, [next(handles) for _ in range(tree.num_leaves)]) for tree in trees_of)
     return _Body(stage(f, trace, args, {}), len(avals))
@@ -197,22 +199,40 @@ def scan(
         return _unrolled(f, init, xs, count, reverse, unroll)
     if current_trace() is None:  # without any step only tracing can tell what ys are
         return python_loops.scan(f, init, xs, count, reverse) if count else _traced(lambda: scan(f, init, xs, length, reverse))
-    steps = _handles(leaves, "scan: xs")
+    return _staged_scan(f, init, xs, count, reverse)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """As what messages speak of a loop: its name, the user's function, and what it gets per step."""
+
+    kind: str
+    function: Callable[..., Any]
+    step: str
+
+
+def _staged_scan(f: Callable[..., Any], init: Any, xs: Any, count: Any, reverse: bool, told: _Told | None = None) -> tuple[Any, Any]:
+    """The loop as one equation of the present trace."""
+    kind, function = ("scan", f) if told is None else (told.kind, told.function)
+    leaves, xs_tree = trees.flatten(xs)
+    steps = _handles(leaves, f"{kind}: xs")
     init_leaves, tree = trees.flatten(init)
-    start = _handles(init_leaves, "scan: init")
+    start = _handles(init_leaves, f"{kind}: init")
     slices = [_slice_type(h.aval) for h in steps]
-    labels = [*_labels(tree, "carry"), *_labels(xs_tree, "x")]
+    labels = [*_labels(tree, "carry"), *_labels(xs_tree, "x" if told is None else told.step)]
     ys_tree: Any = None
 
     def make(avals: list[AbstractArray]) -> tuple[_Body, list[Result]]:
         nonlocal ys_tree
-        body = _stage_body(f, "scan", (tree, xs_tree), [*avals, *slices], labels)
+        body = _stage_body(f, kind, (tree, xs_tree), [*avals, *slices], labels, function)
         parts = body.staged.out_tree.children() if body.staged.out_tree.type is tuple else []
-        python_loops.check_pair(f, tree, parts)
+        if kind == "fori_loop":
+            python_loops.check_structure(kind, function, tree, parts[0])
+        python_loops.check_pair(function, tree, parts)
         ys_tree = parts[1]
         return body, body.staged.results[: tree.num_leaves]
 
-    body, avals, results = _fixed_point(f, "scan", start, make, labels[: len(avals_of(start))])
+    body, avals, results = _fixed_point(function, kind, start, make, labels[: len(avals_of(start))])
     ys = body.staged.results[tree.num_leaves :]
     carried, extra = len(avals), body.written
     order = [*body.constants, *range(carried), *extra, *range(carried, body.own)]
@@ -372,7 +392,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     lower, upper = (_known_int(_bound_of_range(v)) for v in (lower, upper))
     if all(isinstance(v, (int, np.integer)) for v in (lower, upper)):
         steps = np.arange(int(lower), max(int(lower), int(upper)))
-        carry, _ = scan(lambda c, i: (body_fun(_as_python(i), c), None), init_val, steps)
+        told = _Told("fori_loop", body_fun, "step")
+        carry, _ = _staged_scan(lambda c, i: (body_fun(_as_python(i), c), None), init_val, steps, len(steps), False, told)
         return carry
     first = current_trace().handle(lower)
     start = first if first.kind is Kind.PYTHON else first + 0
@@ -431,53 +452,6 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     if whole < n:
         parts.append(vmap(f)(rest))
     return parts[0] if len(parts) == 1 else trees.map(lambda *vs: np.concatenate(vs), *parts)
-
-
-@hides_frames
-def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
-    """Running results of an associative operation along an axis, in a number of rounds that grows with the logarithm of its length.
-
-    Args:
-      fn: the operation, on containers like ``elems`` of any length along the axis: it must work element by element.
-      elems: an array or a container of arrays of one length along the axis.
-      reverse: from the last element to the first.
-
-    Returns:
-      What has the structure and shapes of ``elems``: element k combines the elements up to k.
-
-    >>> import numpy as np
-    >>> associative_scan(np.add, np.array([1, 2, 3, 4]))
-    array([ 1,  3,  6, 10])
-    """
-    leaves, tree = trees.flatten(elems)
-    moved = [np.moveaxis(np.flip(v, axis) if reverse else v, axis, 0) for v in leaves]
-    if len({v.shape[0] for v in moved}) != 1:
-        raise StructureError("associative_scan: lengths along the axis differ", where=where(), fix="give elems of one length")
-
-    def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
-        return trees.leaves(fn(trees.unflatten(tree, a), trees.unflatten(tree, b)))
-
-    done = [np.moveaxis(v, 0, axis) for v in _running(combine, moved)]
-    return trees.unflatten(tree, [np.flip(v, axis) if reverse else v for v in done])
-
-
-def _running(combine: Callable[..., list[Any]], elems: list[Any]) -> list[Any]:
-    """Pairs are combined, their running results found, and those in between filled in (Blelloch, "Prefix sums and their applications")."""
-    n = elems[0].shape[0]
-    if n < 2:
-        return elems
-    odd = _running(combine, combine([e[: n - 1 : 2] for e in elems], [e[1::2] for e in elems]))
-    between = combine([o[: (n - 1) // 2] for o in odd], [e[2::2] for e in elems]) if n > 2 else [e[:0] for e in elems]
-    out = []
-    for e, o, b in zip_strict(elems, odd, between):
-        joined = np.concatenate([e[:1], b])
-        rows = np.zeros_like(joined, shape=(n, *e.shape[1:]))
-        rows[0::2], rows[1::2] = joined, o
-        out.append(rows)
-    return out
-
-
-# --- choices ------------------------------------------------------------------------------------------------------------------------------
 
 
 @hides_frames
