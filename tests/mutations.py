@@ -24,6 +24,7 @@ import scenes
 from mutation_lines import FANCY, LINES, PARAMETERS, Line
 
 import functx.numpy as fnp
+from functx.trace import Tracer
 
 MAX_SIZE = 120
 CONSTRUCTORS = re.compile(r"np\.(zeros|ones|full|empty|array|arange|eye|linspace|asarray|ascontiguousarray|asfortranarray)\(")
@@ -80,7 +81,7 @@ class Program:
         names: dict[str, Any] = {**NAMES, "g": captured}
         exec(compile(self.source, "<program>", "exec"), names)
         module = fnp if CONSTRUCTORS.search(self.source) else np  # all the rest NumPy hands over to tracers
-        return lambda *args: names["f"](np if all(isinstance(x, (np.ndarray, int)) for x in args) else module, *args)
+        return lambda *args: names["f"](module if any(isinstance(x, Tracer) for x in args) else np, *args)
 
     def carefully(self) -> Program:
         """The program with copies of what is read by lines that write: NumPy may write over what it has yet to read."""
