@@ -208,6 +208,22 @@ def overlaps(arrays: Sequence[np.ndarray], written: Sequence[bool]) -> Iterator[
         reaching.append((low, high, i))
 
 
+def repeats(array: np.ndarray) -> bool:
+    """Whether several elements of an array are one place in memory (as broadcasting makes them)."""
+    axes = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    if not array.size or array.flags.forc:
+        return False
+    extent = array.itemsize
+    for stride, n in axes:
+        if stride < extent:
+            break
+        extent += (n - 1) * stride
+    else:
+        return False
+    places = sum((np.arange(n) * stride).reshape((-1,) + (1,) * k) for k, (stride, n) in enumerate(axes))
+    return bool((np.diff(np.sort(places, axis=None)) < array.itemsize).any())
+
+
 def byte_bounds(array: np.ndarray) -> tuple[int, int]:
     """The address of the first byte of an array's elements, and of the first one behind them."""
     if array.flags.c_contiguous:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
+from functx.capture import repeats
 from functx.demand import depends_on_differentiated
 from functx.dtypes import INT64, Kind, is_inexact
-from functx.errors import DroppedGradientError, UnsupportedError
+from functx.errors import DroppedGradientError, OverlapError, UnsupportedError
 from functx.ir import AbstractArray, Atom
 from functx.ops import elementwise, higher_order, indexing, movement, parts
 from functx.primitive import Emitter, Primitive
@@ -187,7 +188,7 @@ def _view_ops(handle: Tracer) -> Iterator[ViewOp]:
 
 
 def check_writeable(handle: Tracer) -> None:
-    """Raise as NumPy does for scalars and read-only memory."""
+    """Raise as NumPy does for scalars and read-only memory, and for arguments whose elements share memory with each other."""
     if handle.kind is not Kind.ARRAY:
         name = "float" if handle.kind is Kind.PYTHON else f"numpy.{handle.aval.dtype.name}"
         raise TypeError(f"'{name}' object does not support item assignment")
@@ -201,6 +202,13 @@ def check_writeable(handle: Tracer) -> None:
         slot = node.stage.slot_of(node)
         if slot is not None and slot.outer is not None:
             check_writeable(slot.outer)
+        if slot is not None and slot.array is not None and repeats(slot.array):
+            raise OverlapError(
+                f"{node.stage.name} writes to {slot.label or 'a captured array'}, several elements of which are one place in memory",
+                where=where(),
+                why="which of them is written last is not followed through arguments",
+                fix="pass a copy, or broadcast inside the function",
+            )
         node = node.parent
 
 

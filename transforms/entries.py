@@ -12,7 +12,7 @@ import numpy as np
 from functx import trees
 from functx.aliasing import Layout, common_layout, memory_at
 from functx.backend import Executable
-from functx.capture import Reference, byte_bounds, overlaps
+from functx.capture import Reference, byte_bounds, overlaps, repeats
 from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.ir import AbstractArray, Graph, OutRole
 from functx.trace import type_of_value
@@ -114,10 +114,10 @@ class Predicates:
             yield "an array that is written is read-only or overlaps another one"
 
     def _conflict(self, inputs: Sequence[Any]) -> bool:
-        """Whether something written is read-only or shares memory with something else."""
+        """Whether something written is read-only or shares memory with something else, or its elements with each other."""
         if not self.written:
             return False
-        if any(not inputs[i].flags.writeable for i in self.written):
+        if any(not inputs[i].flags.writeable or repeats(inputs[i]) for i in self.written):
             return True
         arrays = [(v, i in self.written) for i, v in enumerate(inputs) if isinstance(v, np.ndarray) and i not in self.members]
         return next(overlaps([v for v, _ in arrays], [flag for _, flag in arrays]), None) is not None

@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <complex>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "signature.h"
 
@@ -101,6 +104,21 @@ PyObject* python_number(const char* bytes, int type) {
   }
 }
 
+// Whether elements of an array may share places: no nesting of its axes shows that they do not.
+bool may_repeat(PyArrayObject* array) {
+  if (PyArray_IS_C_CONTIGUOUS(array) || PyArray_IS_F_CONTIGUOUS(array)) return false;
+  std::vector<std::pair<npy_intp, npy_intp>> axes;  // stride, size
+  for (int i = 0; i < PyArray_NDIM(array); ++i)
+    if (PyArray_DIM(array, i) > 1) axes.emplace_back(std::abs(PyArray_STRIDE(array, i)), PyArray_DIM(array, i));
+  std::sort(axes.begin(), axes.end());
+  npy_intp extent = PyArray_ITEMSIZE(array);
+  for (const auto& [stride, size] : axes) {
+    if (stride < extent) return true;
+    extent += (size - 1) * stride;
+  }
+  return false;
+}
+
 }  // namespace
 
 // What one call owns.
@@ -144,7 +162,7 @@ bool Plan::holds(PyObject* const* leaves, size_t count) const {
 bool Plan::conflicts(const Call& call) const {
   for (const int64_t target : written) {
     PyArrayObject* array = as_array(call.originals[target]);
-    if (!PyArray_ISWRITEABLE(array)) return true;
+    if (!PyArray_ISWRITEABLE(array) || may_repeat(array)) return true;
     const Range range(array);
     for (size_t i = 0; i < inputs.size(); ++i) {
       PyObject* other = call.originals[i];
