@@ -53,10 +53,10 @@ static inline float own_lgamma(float x) { int sign; return x < -3.40282346638528
 _LIBM = """\
 {declaration}// Whole vectors only, so that a result does not depend on its place: the rest of the last one is filled up.
 static void math_{name}({buffers}, {c}* out, int64_t count) {{
-  const int64_t vectors = (count + 15) / 16;
-  for (int64_t k = count; k < vectors * 16; ++k) {fill};
+  const int64_t whole = {whole};
+  for (int64_t k = count; k < whole; ++k) {fill};
 #pragma omp simd
-  for (int64_t k = 0; k < vectors * 16; ++k) out[k] = {function}({arguments});
+  for (int64_t k = 0; k < whole; ++k) out[k] = {function}({arguments});
 }}
 """
 
@@ -68,12 +68,14 @@ def math_snippet(name: str, vector: bool) -> str:
     operands = "xy"[: 2 if base in TWO_OPERANDS else 1]
     simd = '__attribute__((simd("notinbranch"))) ' if vector else ""
     libm = f'extern "C" {simd}{c} {name}({", ".join([c] * len(operands))});\n'
+    lanes = (16 if c == "float" else 8) if vector or f"own_{base}" in OWN else 1  # a vector has at most 64 bytes
     return _LIBM.format(
         declaration="" if f"own_{base}" in OWN else libm,
+        whole=f"(count + {lanes - 1}) / {lanes} * {lanes}" if lanes > 1 else "count",
+        fill=", ".join(f"{x}[k] = 1" for x in operands),
         function=f"own_{base}" if f"own_{base}" in OWN else name,
         c=c,
         name=name,
         buffers=", ".join(f"{c}* {x}" for x in operands),
-        fill=", ".join(f"{x}[k] = 1" for x in operands),
         arguments=", ".join(f"{x}[k]" for x in operands),
     )
