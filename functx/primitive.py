@@ -19,7 +19,6 @@ from functx.ir import AbstractArray, Atom, Eqn, GraphBuilder, Literal
 PRIMITIVES: dict[str, Primitive] = {}
 
 _RECENT = 24  # equations among which the maker of a cotangent is looked for
-_PART = 4  # a slice of a cotangent that is so many times smaller is added in its place
 
 
 @dataclass(eq=False, repr=False)
@@ -38,6 +37,7 @@ class Primitive:
       joint_jvp(b, ins, tangents, **params): results and their tangents at once; higher-order primitives only.
       vjp(b, ins, active, **params): results and a pull-back ``pull(b, cts) -> cts of ins``; higher-order primitives only.
       batch(b, ins, batched, size, **params): results and which of them are batched. Batch axes are always axis 0.
+      add_to(b, x, *ins, **params): ``x`` plus the result where operand 0 is zeros, in place; None where that does not pay.
       prune(ins, used, **params): operands, parameters and which results remain, where only the ``used`` ones are wanted; control flow only.
 
     Facts:
@@ -62,6 +62,7 @@ class Primitive:
     joint_jvp: Callable[..., Any] | None = None
     vjp: Callable[..., Any] | None = None
     batch: Callable[..., Any] | None = None
+    add_to: Callable[..., Any] | None = None
     prune: Callable[..., Any] | None = None
     family: str = "other"
     linear: Sequence[int] | Callable[[int], bool] = ()
@@ -175,15 +176,9 @@ class Emitter(GraphBuilder):
     def _added_in_place(self, x: Atom, y: Atom) -> Atom | None:
         """``x + y`` for a ``y`` that was just put into zeros: by a slice or by indices."""
         eqn = self._recent(y)
-        if eqn is None or eqn.primitive.name not in ("scatter_add", "slice_set") or not self._is_zero(eqn.inputs[0]):
+        if eqn is None or eqn.primitive.add_to is None or not self._is_zero(eqn.inputs[0]):
             return None
-        _, update, *indices = eqn.inputs
-        if eqn.primitive.name == "scatter_add":
-            return self.scatter_add(x, update, *indices, **eqn.params)
-        if update.aval.nbytes_hint * _PART > x.aval.nbytes_hint:
-            return None  # adding everything goes through memory once, with whatever else is added
-        here = self.slice(x, sizes=update.aval.shape, **eqn.params)
-        return self.slice_set(x, self.add(here, update), **eqn.params)
+        return eqn.primitive.add_to(self, x, *eqn.inputs, **eqn.params)
 
     def _recent(self, atom: Atom) -> Eqn | None:
         """The equation that computes an atom, if it is one of the last few."""

@@ -130,6 +130,7 @@ scatter_add = linear(
     {0: lambda b, ct, *_, axes: ct, 1: lambda b, ct, x, updates, *indices, axes: b.gather(ct, *indices, axes=axes)},
     _scatter_batch("scatter_add"),
     operands=(0, 1),
+    add_to=lambda b, x, _, updates, *indices, axes: b.scatter_add(x, updates, *indices, axes=axes),
     family="indexing",
     checks=_checked_indices(2),
     flops=_update_flops,

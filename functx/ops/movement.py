@@ -15,6 +15,8 @@ from functx.ops.families import batch_all, batch_one, linear
 from functx.primitive import Emitter, Primitive
 from functx.util import invert_permutation, zip_strict
 
+_PART = 4  # a slice that is so many times smaller than the whole is added in its place
+
 
 def region(starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
     """The basic index that selects elements ``start + k*step`` for k < size."""
@@ -110,6 +112,13 @@ def _slice_set(x: Any, update: Any, *, starts: Any, steps: Any) -> Any:
     return out
 
 
+def _add_to_slice(b: Emitter, x: Atom, _: Atom, update: Atom, *, starts: Sequence[Any], steps: Sequence[Any]) -> Atom | None:
+    if update.aval.nbytes_hint * _PART > x.aval.nbytes_hint:
+        return None  # adding everything goes through memory once, with whatever else is added
+    here = b.slice(x, starts=starts, sizes=update.aval.shape, steps=steps)
+    return b.slice_set(x, b.add(here, update), starts=starts, steps=steps)
+
+
 slice_set = linear(
     "slice_set",
     _slice_set,
@@ -120,6 +129,7 @@ slice_set = linear(
     },
     batch_all(lambda b, x, update, *, size, starts, steps: b.slice_set(x, update, starts=(0, *starts), steps=(1, *steps))),
     operands=(0, 1),
+    add_to=_add_to_slice,
 )
 
 # --- lattice: elements whose place is linear in the index: a diagonal, windows, a broadcast -----------------------------------------------

@@ -21,6 +21,7 @@ from functx.util import split_list, spread, zip_strict
 
 
 def as_arrays(values: Sequence[Any], avals: Sequence[AbstractArray]) -> list[np.ndarray]:
+    """What the reference gave, NumPy scalars among it, as arrays of the given types."""
     return [np.asarray(v, a.dtype) for v, a in zip_strict(values, avals)]
 
 
@@ -32,6 +33,7 @@ def rebuilt(b: Emitter, graph: Graph, order: Sequence[int], outputs: Callable[[E
 
 
 def zeros(b: Emitter, aval: AbstractArray) -> Atom:
+    """Zeros of a type."""
     return b.full(aval.shape, 0, aval.dtype)
 
 
