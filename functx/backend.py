@@ -12,6 +12,7 @@ import numpy as np
 from functx.config import Config
 from functx.errors import BackendError
 from functx.ir import AbstractArray, Graph, OutRole
+from functx.shapes import Size
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,17 @@ class NativeCode:
     Attributes:
       library: the loaded library.
       constants: arrays passed after the graph's inputs, C-contiguous.
-      callback: ``callback(eqn, input addresses, output addresses)``, or None.
+      callback: ``callback(eqn, input addresses, output addresses)``, or None; where there are sizes, with their address.
       on_error: ``on_error(eqn, kind, values)`` makes the exception for a call that failed.
+      sizes: how many sizes it finds on the way, after those that its inputs tell.
     """
 
     library: Any
-    workspace_bytes: int
+    workspace_bytes: Size
     constants: Sequence[np.ndarray]
     callback: Callable[..., Any] | None
     on_error: Callable[..., Exception]
+    sizes: int = 0
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,6 @@ from functx.util import zip_strict
 if TYPE_CHECKING:
     import sympy
 
-    Size = int | "Dim"
-    Shape = tuple[Size, ...]
-
 
 class ShapeError(FunctxError, ValueError):
     """Shapes that do not fit together."""
@@ -186,6 +183,9 @@ class Dim:
         except SyntaxError:
             raise ShapeError(f"{text!r} is no dimension") from None
 
+
+Size = int | Dim
+Shape = tuple[Size, ...]
 
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow}
 

@@ -55,6 +55,7 @@ def make_plan(entry: Entry, leaves: Sequence[Any]) -> Any:
         aliases=None if p.aliases is None else list(p.aliases),
         build=build or [],
         finish=_finisher(entry) if build is None else None,
+        sizes=code.sizes,
     )
 
 

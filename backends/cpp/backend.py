@@ -20,6 +20,7 @@ from functx.ir import Graph
 from functx.passes import log
 from functx.pretty import graph_digest
 from functx.runtime import native
+from functx.shapes import Dim
 
 if TYPE_CHECKING:
     from functx.backends.cpp.program import Source
@@ -51,7 +52,7 @@ class CppBackend:
 
         Raises:
           CompilerError: the compiler is missing, fails or takes too long.
-          BackendError: a size is symbolic.
+          BackendError: no input tells a size, or a result has one that is found on the way.
         """
         toolchain = find_toolchain(options)
         key = code_key(graph_digest(graph), toolchain, options.parallel_threshold)
@@ -116,7 +117,9 @@ def _find(cache: DiskCache, key: str) -> Code | None:
         return None
     path, facts = found
     try:
-        return _load(str(path)), Interface(facts["workspace_bytes"], tuple(facts["passed_constants"]), tuple(facts["calls"]))
+        workspace = facts["workspace_bytes"]
+        workspace = Dim.parse(workspace) if isinstance(workspace, str) else workspace
+        return _load(str(path)), Interface(workspace, tuple(facts["passed_constants"]), tuple(facts["calls"]))
     except OSError as error:
         cache.reject(key, error)
         return None
@@ -141,7 +144,9 @@ def _build(graph: Graph, toolchain: Toolchain, options: Config, key: str, cache:
     path = compile_library(toolchain, source.text, entry_name(key), options, blas=source.blas)
     library = _load(str(path))
     if cache is not None:
-        cache.store(key, path, asdict(source.interface))
+        workspace = source.interface.workspace_bytes
+        written = workspace if isinstance(workspace, int) else str(workspace)
+        cache.store(key, path, {**asdict(source.interface), "workspace_bytes": written})
     path.unlink()
     if options.debug >= 1:
         seconds = f"{generated - start:.2f} s to generate, {time.perf_counter() - generated:.2f} s to compile"

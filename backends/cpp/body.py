@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from functx.backends.cpp.ops import convert, expression, is_block_routine
-from functx.backends.cpp.text import Writer, affine_text, loop
+from functx.backends.cpp.text import Writer, affine_text, loop, size_text
 from functx.backends.cpp.types import buffer_type, ctype, is_half, literal, loaded, suffix
 from functx.backends.loops.affine import Affine, Dynamic, LoopVar, substitute, var
 from functx.backends.loops.nodes import (
@@ -95,8 +95,8 @@ class Body:
             return convert(np.dtype(np.int64), node.dtype, f"({affine_text(node.index)})")
         if isinstance(node, Inside):
             index = affine_text(node.index)
-            tests = [f"({index} >= {node.lo})"] if node.lo is not None else []
-            return " & ".join([*tests, f"({index} < {node.hi})"] if node.hi is not None else tests)
+            tests = [f"({index} >= {size_text(node.lo)})"] if node.lo is not None else []
+            return " & ".join([*tests, f"({index} < {size_text(node.hi)})"] if node.hi is not None else tests)
         if isinstance(node, Carried):
             return self.names.carried(node)
         return expression(node, [f"v{a.id}" for a in node.args])

@@ -5,20 +5,29 @@ A body is a function like ``run``, over a call structure of its own that points 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
+from functx.backends.cpp.text import size_name, size_text
 from functx.backends.cpp.types import literal, stored
 from functx.backends.loops.control import carried
 from functx.backends.loops.nodes import Loop
+from functx.backends.loops.sizes import nbytes
 from functx.ir import Literal, Var
+from functx.shapes import size
 
 Address = Callable[[Var], str]
 
 
-def loop_lines(step: Loop, names: Mapping[str, str], address: Address, workspace: str) -> list[str]:
-    """The block of a step. ``names``: the functions of its bodies; ``address``: where a variable lies."""
-    return {"scan": _scan, "while": _while, "cond": _cond}[step.equation.primitive.name](step, names, address, workspace)
+def loop_lines(step: Loop, names: Mapping[str, str], address: Address, workspace: str, slots: Mapping[str, int]) -> list[str]:
+    """The block of a step.
+
+    Args:
+      names: the functions of its bodies.
+      address: where a variable lies.
+      workspace: the memory of the bodies.
+      slots: where the call keeps the values of sizes, by name.
+    """
+    return {"scan": _scan, "while": _while, "cond": _cond}[step.equation.primitive.name](step, names, address, workspace, slots)
 
 
 def _places(step: Loop, address: Address) -> tuple[list[str], list[str]]:
@@ -33,17 +42,14 @@ def _places(step: Loop, address: Address) -> tuple[list[str], list[str]]:
     return declarations, places
 
 
-def _bytes(v: Var) -> int:
-    return math.prod(v.aval.shape) * v.aval.dtype.itemsize
-
-
 def _state(step: Loop, places: Sequence[str], address: Address) -> list[str]:
     """Copies of the initial carry to where the results lie."""
     first, count = carried(step.equation)
     first += step.equation.params.get("conds", 0)
-    sizes = [_bytes(v) for v in step.outputs[:count]]
+    sizes = [nbytes(v) for v in step.outputs[:count]]
     targets = [address(v) for v in step.outputs[:count]]
-    return [f"__builtin_memcpy({t}, {p}, {n});" for t, p, n in zip(targets, places[first : first + count], sizes, strict=True) if n]
+    found = zip(targets, places[first : first + count], sizes, strict=True)
+    return [f"__builtin_memcpy({t}, {p}, {size_text(n)});" for t, p, n in found if n != 0]
 
 
 def _frame(name: str, inputs: Sequence[str], outputs: Sequence[str], workspace: str) -> list[str]:
@@ -60,48 +66,74 @@ def _call(function: str, frame: str) -> str:
     return f"if (int status = {function}(&{frame})) return hand_on(call, {frame}, status);"
 
 
-def _scan(step: Loop, names: Mapping[str, str], address: Address, workspace: str) -> list[str]:
+def _row_bytes(v: Var) -> str:
+    """The bytes of one entry of a stack."""
+    return size_text(size(v.aval.shape[1:]) * v.aval.dtype.itemsize)
+
+
+def _scan(step: Loop, names: Mapping[str, str], address: Address, workspace: str, slots: Mapping[str, int]) -> list[str]:
     p = step.equation.params
     consts, carries, length = p["consts"], p["carries"], p["length"]
     declarations, places = _places(step, address)
     state = [f"(char*){address(v)}" for v in step.outputs[:carries]]
     ys = step.outputs[carries:]
-    xs = places[consts + carries :]
-    x_bytes = [_bytes(a) // max(length, 1) for a in step.inputs[consts + carries :]]
-    moving = [f"body_inputs[{consts + carries + k}] = {x} + at * {n};" for k, (x, n) in enumerate(zip(xs, x_bytes, strict=True))]
-    moving += [f"body_outputs[{carries + k}] = (char*){address(y)} + at * {_bytes(y) // max(length, 1)};" for k, y in enumerate(ys)]
-    at = f"{length - 1} - step" if p["reverse"] else "step"
+    xs, rows = places[consts + carries :], map(_row_bytes, step.inputs[consts + carries :])
+    moving = [f"body_inputs[{consts + carries + k}] = {x} + at * {n};" for k, (x, n) in enumerate(zip(xs, rows, strict=True))]
+    moving += [f"body_outputs[{carries + k}] = (char*){address(y)} + at * {_row_bytes(y)};" for k, y in enumerate(ys)]
+    at = f"{size_text(length - 1)} - step" if p["reverse"] else "step"
     loop = [f"const int64_t at = {at};"] if moving else []
     return [
         *declarations,
         *_state(step, places, address),
         *_frame("body", [*places[:consts], *state, *xs], [*state, *(f"(char*){address(y)}" for y in ys)], workspace),
-        f"for (int64_t step = 0; step < {length}; ++step) {{",
+        f"for (int64_t step = 0; step < {size_text(length)}; ++step) {{",
         *(f"  {line}" for line in [*loop, *moving, _call(names["graph"], "body")]),
         "}",
     ]
 
 
-def _while(step: Loop, names: Mapping[str, str], address: Address, workspace: str) -> list[str]:
+def _while(step: Loop, names: Mapping[str, str], address: Address, workspace: str, slots: Mapping[str, int]) -> list[str]:
     p = step.equation.params
     conds, consts = p["conds"], p["consts"]
+    _, carries = carried(step.equation)
     declarations, places = _places(step, address)
-    state = [f"(char*){address(v)}" for v in step.outputs]
+    state = [f"(char*){address(v)}" for v in step.outputs[:carries]]
+    stacks = [address(v).removesuffix(".data") for v in step.outputs[carries:]]
+    rows = [_row_bytes(v) for v in step.outputs[carries:]]
+    grow = [
+        line
+        for k, (stack, n) in enumerate(zip(stacks, rows, strict=True))
+        for line in (
+            f"if (!{stack}.grow((step + 1) * {n})) return out_of_memory(call, (step + 1) * {n});",
+            f"body_outputs[{carries + k}] = {stack}.data + step * {n};",
+        )
+    ]
+    counted = step.binds is not None
     return [
         *declarations,
         *_state(step, places, address),
         "bool goes_on = false;",
         *_frame("condition", [*places[:conds], *state], ["&goes_on"], workspace),
-        *_frame("body", [*places[conds : conds + consts], *state], state, workspace),
-        "while (true) {",
+        *_frame("body", [*places[conds : conds + consts], *state], [*state, *("nullptr" for _ in stacks)], workspace),
+        "for (int64_t step = 0;; ++step) {" if counted else "while (true) {",
         f"  {_call(names['cond'], 'condition')}",
-        "  if (!goes_on) break;",
+        f"  {_break(step, slots)}",
+        *(f"  {line}" for line in grow),
         f"  {_call(names['graph'], 'body')}",
         "}",
+        *(f"if (!{stack}.reserve(1)) return out_of_memory(call, 1);" for stack in stacks),
     ]
 
 
-def _cond(step: Loop, names: Mapping[str, str], address: Address, workspace: str) -> list[str]:
+def _break(step: Loop, slots: Mapping[str, int]) -> str:
+    """The end of a while loop. One that leaves stacks tells how many steps they have."""
+    if step.binds is None:
+        return "if (!goes_on) break;"
+    name = step.binds.expr.name
+    return f"if (!goes_on) {{ {size_name(name)} = call->dims[{slots[name]}] = step; break; }}"
+
+
+def _cond(step: Loop, names: Mapping[str, str], address: Address, workspace: str, slots: Mapping[str, int]) -> list[str]:
     declarations, places = _places(step, address)
     last = len(names) - 1
     index = stored(step.inputs[0].aval.dtype)

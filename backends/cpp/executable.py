@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functx.backend import CompiledStep, NativeCode, write_map
-from functx.backends.loops.control import flattened
+from functx.backends.loops.control import all_sizes, flattened, input_sizes
+from functx.backends.loops.sizes import at_sizes
 from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError
 from functx.interpret import eval_eqn
 from functx.ir import AbstractArray, Graph, Literal, Var
 from functx.memory_plan import MemoryPlan
+from functx.shapes import Size
 from functx.util import zip_strict
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ _OK, _INDEX, _CALLBACK, _MEMORY, _OVERFLOW = range(5)  # functx/runtime/call.h
 class Interface:
     """What the caller of compiled code must provide."""
 
-    workspace_bytes: int
+    workspace_bytes: Size
     passed_constants: tuple[int, ...]  # constants of the graph that come as inputs, after the graph's own
     calls: tuple[int, ...]  # equations that it calls back
 
@@ -47,6 +49,8 @@ class CppExecutable:
     def __init__(self, graph: Graph, library: Any, interface: Interface, generate: Callable[[], Source], compiled: bool):
         self.graph, self.library, self._generate = graph, library, generate
         self.workspace_bytes, self.compiled = interface.workspace_bytes, compiled
+        self._sources = list(input_sizes(graph).values())
+        self._sizes = all_sizes(graph)
         self._eqns = flattened(graph)  # by the numbers that the code has for them
         self.fallbacks = list(dict.fromkeys(self._eqns[k].primitive.name for k in interface.calls))
         self._passed = [graph.consts[k][1] for k in interface.passed_constants]
@@ -54,7 +58,8 @@ class CppExecutable:
         self.out_avals, self.writes = graph.out_avals, write_map(graph)
         self._outs = [(aval.shape, aval.dtype) for aval in self.out_avals]
         self._callback = self._call_back if interface.calls else None
-        self.native = NativeCode(library, self.workspace_bytes, self._passed, self._callback, self._error)
+        found = len(self._sizes) - len(self._sources)
+        self.native = NativeCode(library, self.workspace_bytes, self._passed, self._callback, self._error, found)
 
     @cached_property
     def source(self) -> str:
@@ -78,8 +83,14 @@ class CppExecutable:
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on one array per input. New values of inputs are left in the arrays that the code read, every other result is a new one."""
         arrays = [_readable(x, aval) for x, aval in zip_strict(inputs, self._in_avals)]
-        outputs = [arrays[self.writes[k]] if k in self.writes else np.empty(*out) for k, out in enumerate(self._outs)]
-        status, eqn, kind, values = self.library.run(arrays + self._passed, outputs, self.workspace_bytes, self._callback)
+        dims = [arrays[k].shape[axis] for k, axis in self._sources] + [0] * self.native.sizes
+        known = dict(zip(self._sizes, dims, strict=True)) if self._sources else {}
+        outputs = [
+            arrays[self.writes[k]] if k in self.writes else np.empty(at_sizes(shape, known), dtype)
+            for k, (shape, dtype) in enumerate(self._outs)
+        ]
+        (workspace,) = at_sizes((self.workspace_bytes,), known)
+        status, eqn, kind, values = self.library.run(arrays + self._passed, outputs, workspace, self._callback, dims)
         if status != _OK:
             raise self._error(eqn, kind, values)
         return outputs
@@ -96,13 +107,15 @@ class CppExecutable:
             return MemoryError(f"cannot allocate {values[0]} bytes")
         return FunctxError(f"compiled code failed with status {kind}", where=where)
 
-    def _call_back(self, number: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def _call_back(self, number: int, inputs: Sequence[int], outputs: Sequence[int], dims: int = 0) -> None:
         """Evaluate an equation between buffers that are given by address."""
         eqn = self._eqns[number]
+        values = (ctypes.c_int64 * len(self._sizes)).from_address(dims) if dims else ()
+        known = dict(zip(self._sizes, values, strict=True))
         variables = [a for a in eqn.inputs if not isinstance(a, Literal)]
-        env: dict[Var, np.ndarray] = {v: _array_at(address, v.aval, False) for v, address in zip_strict(variables, inputs)}
+        env: dict[Var, np.ndarray] = {v: _array_at(address, v.aval, known, False) for v, address in zip_strict(variables, inputs)}
         for v, address, value in zip_strict(eqn.outputs, outputs, eval_eqn(eqn, env)):
-            _array_at(address, v.aval, True)[...] = value
+            _array_at(address, v.aval, known, True)[...] = value
 
 
 def _readable(x: np.ndarray, aval: AbstractArray) -> np.ndarray:
@@ -114,10 +127,11 @@ def _readable(x: np.ndarray, aval: AbstractArray) -> np.ndarray:
     return np.array(x, dtype=aval.dtype, order="C", copy=True)
 
 
-def _array_at(address: int, aval: AbstractArray, writable: bool) -> np.ndarray:
-    size = math.prod(aval.shape) * aval.dtype.itemsize
+def _array_at(address: int, aval: AbstractArray, known: Mapping[str, int], writable: bool) -> np.ndarray:
+    shape = at_sizes(aval.shape, known)
+    size = math.prod(shape) * aval.dtype.itemsize
     if size == 0:
-        return np.empty(aval.shape, aval.dtype)
-    array = np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8).view(aval.dtype).reshape(aval.shape)
+        return np.empty(shape, aval.dtype)
+    array = np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8).view(aval.dtype).reshape(shape)
     array.flags.writeable = writable
     return array

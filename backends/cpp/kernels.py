@@ -6,7 +6,6 @@ results is cut into pieces too; their partial results are combined in order.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,13 +13,15 @@ import numpy as np
 
 from functx.backends.cpp.accumulators import accumulate_column, accumulate_value, advanced, assignment, declare, initial, result, scan
 from functx.backends.cpp.body import Body, Names
-from functx.backends.cpp.text import Writer, affine_text, loop, unravel
+from functx.backends.cpp.text import Writer, affine_text, loop, size_text, sizes_in, unravel
 from functx.backends.cpp.types import ctype, stored
 from functx.backends.loops.affine import ZERO, LoopVar, substitute
 from functx.backends.loops.build import elements
-from functx.backends.loops.clusters import splits
+from functx.backends.loops.clusters import is_unit, splits
 from functx.backends.loops.nodes import Accumulate, Carried, Check, Effect, Form, Kernel, Load, Node, Place, Running, Stage, Storage, Store
+from functx.backends.loops.sizes import ceil_div, hint, is_at_least
 from functx.ir import Var
+from functx.shapes import Size, size, size_hint
 
 PIECE = 16384  # elements that a thread takes at a time
 COLUMNS = 256, 1024  # columns in a block: few rows, many rows
@@ -43,8 +44,16 @@ class Function:
 
     text: str
     parameters: tuple[Parameter, ...]
+    sizes: tuple[str, ...]  # known at run time only; they come after the parameters
     scratch_bytes: int
     checks: bool
+
+
+def parallel_for(work: Size, threshold: int) -> str:
+    """What stands before a loop that threads share if there is more work than the threshold; "" if there never is."""
+    if isinstance(work, int):
+        return "#pragma omp parallel for schedule(dynamic)" if work > threshold else ""
+    return f"#pragma omp parallel for schedule(dynamic) if ({size_text(work)} > {threshold})"
 
 
 def emit_kernel(kernel: Kernel, storage: Mapping[Var, Storage], threshold: int) -> Function:
@@ -55,7 +64,8 @@ def emit_kernel(kernel: Kernel, storage: Mapping[Var, Storage], threshold: int) 
 class _KernelEmitter:
     def __init__(self, kernel: Kernel, storage: Mapping[Var, Storage], threshold: int):
         self.kernel, self.storage = kernel, storage
-        self.parallel = elements(kernel) > threshold and not kernel.serial
+        self.pragma = "" if kernel.serial else parallel_for(elements(kernel), threshold)
+        self.parallel = bool(self.pragma)
         self.w = Writer()
         self.parameters: dict[Storage, Parameter] = {}
         self.written: set[Storage] = set()
@@ -81,10 +91,13 @@ class _KernelEmitter:
             f"{'' if p.storage in self.written else 'const '}{stored(p.var.aval.dtype)}* __restrict {self._name(p.storage)}"
             for p in self.parameters.values()
         ]
+        body = self.w.text()
+        sizes = sizes_in(body)
+        arguments += [f"int64_t {name}" for name in sizes]
         arguments += ["void* scratch"] if self.scratch else []
         arguments += ["Failure* failure"] if self.checks else []
-        text = f"static void {{name}}({', '.join(arguments)}) {{\n{self.w.text()}}}\n"
-        return Function(text, tuple(self.parameters.values()), self.scratch, self.checks)
+        text = f"static void {{name}}({', '.join(arguments)}) {{\n{body}}}\n"
+        return Function(text, tuple(self.parameters.values()), tuple(sizes), self.scratch, self.checks)
 
     # --- memory ---------------------------------------------------------------------------------------------------------------------------
 
@@ -113,7 +126,7 @@ class _KernelEmitter:
     @property
     def block(self) -> int:
         """How many columns are taken together: many where many rows are read, so that each brings whole pages."""
-        kept = math.prod(v.size for v in self.kernel.outer)
+        kept = size_hint(v.size for v in self.kernel.outer)
         return COLUMNS[self.is_split or kept >= 16 * COLUMNS[1]]
 
     def _block_place(self) -> str:
@@ -151,7 +164,8 @@ class _KernelEmitter:
     def _check(self, check: Check, value: str) -> None:
         place = affine_text(check.place)
         if check.kind == "index":
-            bad, kind, rest = f"({value} < {-check.size}) | ({value} >= {check.size})", "INDEX_OUT_OF_BOUNDS", f"{check.axis}, {check.size}"
+            n = size_text(check.size)
+            bad, kind, rest = f"({value} < -{n}) | ({value} >= {n})", "INDEX_OUT_OF_BOUNDS", f"{check.axis}, {n}"
         else:
             kind, rest = "OVERFLOW", "0, 0"
             c = ctype(check.dtype)
@@ -172,89 +186,105 @@ class _KernelEmitter:
             return
         if not self.parallel:
             with self.w.blocks([loop(v) for v in outer]):
-                body.emit("0", str(vector.size) if vector else "1")
+                body.emit("0", size_text(vector.size) if vector else "1")
             return
-        rows = math.prod(v.size for v in outer)
-        if rows >= 64 or vector.size <= PIECE:
+        rows = size(v.size for v in outer)
+        vary = not isinstance(rows, int) and not isinstance(vector.size, int)
+        if hint(rows) >= 64 or is_at_least(PIECE, vector.size) or vary:
             with self._row_loop(outer, rows, vector.size):
-                body.emit("0", str(vector.size))
+                body.emit("0", size_text(vector.size))
             return
-        pieces = -(-vector.size // PIECE)
-        with self._tasks(rows * pieces):
-            for line in unravel(f"task / {pieces}" if pieces > 1 else "task", outer) if outer else ():
+        count = ceil_div(vector.size, PIECE)
+        pieces = size_text(count)
+        with self._tasks(rows * count):
+            for line in unravel(f"task / {pieces}" if count != 1 else "task", outer) if outer else ():
                 self.w.line(line.replace(f"task / {pieces} /", f"(task / {pieces}) /"))
-            self.w.line(f"const int64_t begin = task % {pieces} * {PIECE}, end = smaller(begin + {PIECE}, {vector.size});")
+            self.w.line(f"const int64_t begin = task % {pieces} * {PIECE}, end = smaller(begin + {PIECE}, {size_text(vector.size)});")
             body.emit("begin", "end")
 
     def _read_across(self, stage: Stage) -> LoopVar | None:
         """An outer axis along which a load is contiguous while the innermost one strides through memory."""
-        if len(stage.axes) < 2 or stage.axes[-1].size < TILE or elements(self.kernel) < 4096 or self.kernel.serial:
+        if len(stage.axes) < 2 or hint(stage.axes[-1].size) < TILE or hint(elements(self.kernel)) < 4096 or self.kernel.serial:
             return None
         offsets = [node.offset for node in stage.nodes if isinstance(node, Load)]
         for axis in stage.axes[-2::-1]:
-            if axis.size >= TILE and any(abs(o.coefficient(axis)) == 1 and abs(o.coefficient(stage.axes[-1])) >= 16 for o in offsets):
+            if hint(axis.size) >= TILE and any(
+                is_unit(o.coefficient(axis)) and abs(hint(o.coefficient(stage.axes[-1]))) >= 16 for o in offsets
+            ):
                 return axis
         return None
 
     def _tiled(self, body: Body, across: LoopVar, vector: LoopVar) -> None:
         """Squares of the two axes, so that both sides stay in the cache."""
-        tiles = LoopVar(f"{across.key}_tile", -(-across.size // TILE))
+        tiles = LoopVar(f"{across.key}_tile", ceil_div(across.size, TILE))
         outer = (*(v for v in self.kernel.stages[0].axes[:-1] if v != across), tiles)
-        begin, end = f"{tiles.key} * {TILE}", f"smaller({tiles.key} * {TILE} + {TILE}, {across.size})"
+        begin, end = f"{tiles.key} * {TILE}", f"smaller({tiles.key} * {TILE} + {TILE}, {size_text(across.size)})"
         place = f"{vector.key}_tile"
         with (
-            self._row_loop(outer, math.prod(v.size for v in outer), TILE * vector.size),
-            self.w.blocks([loop(place, hi=str(vector.size), step=TILE), loop(across, begin, end)]),
+            self._row_loop(outer, size(v.size for v in outer), TILE * vector.size),
+            self.w.blocks([loop(place, hi=size_text(vector.size), step=TILE), loop(across, begin, end)]),
         ):
-            body.emit(place, f"smaller({place} + {TILE}, {vector.size})")
+            body.emit(place, f"smaller({place} + {TILE}, {size_text(vector.size)})")
 
-    def _tasks(self, count: int):
-        if self.parallel and count > 1:
-            self.w.line("#pragma omp parallel for schedule(dynamic)")
-        return self.w.block(loop("task", hi=str(count)))
+    def _tasks(self, count: Size, pieces: str = ""):
+        """The loop over tasks, ``count`` of them for each piece."""
+        if self.parallel and (pieces or not is_at_least(1, count)):
+            self.w.line(self.pragma)
+        times = size_text(count) if count != 1 or not pieces else ""
+        return self.w.block(loop("task", hi=" * ".join(filter(None, (times, pieces)))))
 
-    def _row_loop(self, outer: tuple[LoopVar, ...], rows: int, work: int):
+    def _row_loop(self, outer: tuple[LoopVar, ...], rows: Size, work: Size):
         """Loops over all rows: plain ones, or pieces of about PIECE elements shared by threads."""
-        if not self.parallel or rows <= 1:
+        if not self.parallel or is_at_least(1, rows):
             return self.w.blocks([loop(v) for v in outer])
         return self._parallel_rows(outer, rows, work)
 
-    def _parallel_rows(self, outer: tuple[LoopVar, ...], rows: int, work: int):
-        per_task = max(1, min(PIECE // max(work, 1), -(-rows // 16)))
-        tasks = -(-rows // per_task)
-        return _Rows(self.w, self._tasks(tasks), outer, per_task, rows)
+    def _parallel_rows(self, outer: tuple[LoopVar, ...], rows: Size, work: Size):
+        per_task = max(1, min(PIECE // max(hint(work), 1), ceil_div(hint(rows), 16)))
+        return _Rows(self.w, self._tasks(ceil_div(rows, per_task)), outer, per_task, rows)
 
     # --- rows and columns -----------------------------------------------------------------------------------------------------------------
 
     def _staged(self) -> None:
         kernel, columns = self.kernel, self.kernel.form is Form.COLUMNS
-        kept = math.prod(v.size for v in kernel.outer)
-        reduced = max(math.prod(v.size for v in stage.axes) for stage in kernel.stages)
+        kept = size(v.size for v in kernel.outer)
+        reduced = max((size(v.size for v in stage.axes) for stage in kernel.stages), key=hint)
         runs = any(isinstance(e, Running) for e in self.accumulators)
-        if self.parallel and not runs and len(kernel.stages) == 1 and kernel.stages[0].axes and splits(kernel.form, kept, reduced):
-            cut = kernel.stages[0].axes[0]
+        alone = not runs and len(kernel.stages) == 1 and kernel.stages[0].axes and isinstance(kept, int)
+        if self.parallel and alone and splits(kernel.form, kept, hint(reduced)):
             self.is_split = True
-            pieces = min(-(-kept * reduced // PIECE), cut.size, self._max_pieces(kept))
-            if pieces > 1:
-                self._split(kept, -(-cut.size // pieces))
+            if cut := self._cut(kept, reduced):
+                self._split(kept, *cut)
                 return
             self.is_split = False
         if columns:
             self._columns(kept, reduced)
             return
-        with self._row_loop(kernel.outer, kept, sum(math.prod(v.size for v in s.axes) for s in kernel.stages)):
+        with self._row_loop(kernel.outer, kept, sum(size(v.size for v in s.axes) for s in kernel.stages)):
             for v, name in self.rows.items():
                 self.w.line(f"alignas(64) {stored(v.aval.dtype)} {name}[{self._row_size(v)}];")
             for k, stage in enumerate(kernel.stages):
                 self._row_stage(stage, k, None, {e.var: self._finish_row(e) for e in stage.effects if isinstance(e, Accumulate)})
 
+    def _cut(self, kept: int, reduced: Size) -> tuple[int, str, str] | None:
+        """Into how many pieces at most a reduction with few results is cut, how many they are, and their size; None if it is not."""
+        cut, most = self.kernel.stages[0].axes[0].size, self._max_pieces(kept)
+        if isinstance(reduced, int):
+            pieces = min(ceil_div(kept * reduced, PIECE), cut, most)
+            piece = ceil_div(cut, pieces)
+            return (ceil_div(cut, piece), str(ceil_div(cut, piece)), str(piece)) if pieces > 1 else None
+        wanted = f"greater(1, smaller({size_text(ceil_div(kept * reduced, PIECE))}, {most}))"
+        self.w.line(f"const int64_t piece_size = greater(1, ceil_div({size_text(cut)}, {wanted}));")
+        self.w.line(f"const int64_t pieces = ceil_div({size_text(cut)}, piece_size);")
+        return most, "pieces", "piece_size"
+
     def _max_pieces(self, kept: int) -> int:
-        tasks = kept // self.column.size * -(-self.column.size // self.block) if self.kernel.form is Form.COLUMNS else kept
+        tasks = kept // self.column.size * ceil_div(self.column.size, self.block) if self.kernel.form is Form.COLUMNS else kept
         return max(1, MAX_TASKS // tasks)
 
     def _row_size(self, v: Var) -> int:
         stage = next(s for s in self.kernel.stages for e in s.effects if isinstance(e, (Store, Running)) and e.var is v)
-        return max(math.prod(axis.size for axis in stage.axes), 1)
+        return max(size(axis.size for axis in stage.axes), 1)
 
     def _row_stage(self, stage: Stage, k: int, bounds: tuple[str, str] | None, finish: Mapping[Var, object]) -> None:
         """One stage of a row. ``bounds``: the part of its first axis that is meant."""
@@ -268,11 +298,11 @@ class _KernelEmitter:
                 self.w.line(f"{ctype(e.var.aval.dtype)} {self.local[e.var]};")
         vector = stage.axes[-1] if stage.axes else None
         body = Body(self.w, stage, self.names, vector, self._effect, self._block_effect)
-        lo, hi = bounds or ("0", str(stage.axes[0].size if stage.axes else 1))
+        lo, hi = bounds or ("0", size_text(stage.axes[0].size if stage.axes else 1))
         with self.w.block():
             if len(stage.axes) > 1:
                 with self.w.blocks([loop(stage.axes[0], lo, hi), *map(loop, stage.axes[1:-1])]):
-                    body.emit("0", str(vector.size))
+                    body.emit("0", size_text(vector.size))
             else:
                 body.emit(lo, hi)
         for e in sums:
@@ -303,20 +333,19 @@ class _KernelEmitter:
 
     # --- columns --------------------------------------------------------------------------------------------------------------------------
 
-    def _columns(self, kept: int, reduced: int) -> None:
-        rows, blocks = kept // self.column.size, -(-self.column.size // self.block)
-        with self._column_tasks(rows, blocks, ""):
+    def _columns(self, kept: Size, reduced: Size) -> None:
+        with self._column_tasks(""):
             for stage in self.kernel.stages:
                 self._column_stage(stage, None)
                 for e in stage.effects:
                     if isinstance(e, Accumulate):
                         self._store_column(e, self._access(e))
 
-    def _column_tasks(self, rows: int, blocks: int, pieces: str):
-        """Loops over rows and blocks of columns, with the bounds of the block."""
-        outer = self.kernel.outer[:-1]
-        count = rows * blocks * (int(pieces) if pieces else 1)
-        return _Columns(self.w, self._tasks(count), outer, blocks, self.block, self.column.size, pieces)
+    def _column_tasks(self, pieces: str):
+        """Loops over (pieces,) rows and blocks of columns, with the bounds of the block."""
+        outer, blocks = self.kernel.outer[:-1], ceil_div(self.column.size, self.block)
+        tasks = self._tasks(size(v.size for v in outer) * blocks, pieces)
+        return _Columns(self.w, tasks, outer, blocks, self.block, self.column.size, bool(pieces))
 
     def _part(self, e: Accumulate) -> str:
         """The array to which values are added; where sums are folded it is not the total."""
@@ -334,7 +363,7 @@ class _KernelEmitter:
         for e in stage.effects:
             if isinstance(e, Running):
                 w.line(f"alignas(64) {stored(e.value.dtype)} {self._total(e)}[{self.block}];")
-        lo, hi = bounds or ("0", str(stage.axes[0].size if stage.axes else 1))
+        lo, hi = bounds or ("0", size_text(stage.axes[0].size if stage.axes else 1))
         headers = [loop(v, lo, hi) if k == 0 else loop(v) for k, v in enumerate(stage.axes)]
         body = Body(w, stage, self.names, self.column, self._effect, None)
         if not self.folded:
@@ -343,7 +372,7 @@ class _KernelEmitter:
             return
         at, rows = fold
         v = stage.axes[at]
-        begin, end = (lo, hi) if at == 0 else ("0", str(v.size))
+        begin, end = (lo, hi) if at == 0 else ("0", size_text(v.size))
         outside = [*headers[:at], loop(f"{v.key}_fold", begin, end, rows)]
         with w.blocks(outside):
             for e in sums:
@@ -358,7 +387,7 @@ class _KernelEmitter:
     def _fold(self, stage: Stage, bounds: tuple[str, str] | None) -> tuple[int, int] | None:
         """The axis, and how many of its steps, that make up about FOLD additions; None if there are not more than that anyway."""
         inside, at = 1, len(stage.axes)
-        while at and inside * stage.axes[at - 1].size <= FOLD:
+        while at and is_at_least(FOLD, inside * stage.axes[at - 1].size):
             at -= 1
             inside *= stage.axes[at].size
         return (at - 1, max(1, FOLD // inside)) if at else None
@@ -379,21 +408,18 @@ class _KernelEmitter:
 
     # --- reductions in pieces -------------------------------------------------------------------------------------------------------------
 
-    def _split(self, kept: int, size: int) -> None:
+    def _split(self, kept: int, most: int, pieces: str, piece: str) -> None:
         """Partial results of pieces of the first reduced axis, side by side in the scratch memory, then combined in order."""
         w, stage = self.w, self.kernel.stages[0]
         sums = [e for e in stage.effects if isinstance(e, Accumulate)]
-        cut = stage.axes[0].size
-        pieces = -(-cut // size)
         for e in sums:
-            w.line(self._scratch_array(f"partial_{self._sum(e)}", e.value.dtype, pieces * kept))
+            w.line(self._scratch_array(f"partial_{self._sum(e)}", e.value.dtype, most * kept))
             if e.position is not None:
-                w.line(self._scratch_array(f"place_{self._sum(e)}", np.dtype(np.int64), pieces * kept))
+                w.line(self._scratch_array(f"place_{self._sum(e)}", np.dtype(np.int64), most * kept))
         bounds = ("begin", "end")
-        limits = f"const int64_t begin = piece * {size}, end = smaller(begin + {size}, {cut});"
+        limits = f"const int64_t begin = piece * {piece}, end = smaller(begin + {piece}, {size_text(stage.axes[0].size)});"
         if self.kernel.form is Form.COLUMNS:
-            rows, blocks = kept // self.column.size, -(-self.column.size // self.block)
-            with self._column_tasks(rows, blocks, str(pieces)):
+            with self._column_tasks(pieces):
                 w.line(limits)
                 self._column_stage(stage, bounds)
                 for e in sums:
@@ -403,7 +429,7 @@ class _KernelEmitter:
                         with w.block(loop(self.column, "column_begin", "column_end")):
                             w.line(f"partial_{self._sum(e)}[{at}] = p{self._sum(e)}[{self._block_place()}];")
         else:
-            with self._tasks(pieces * kept):
+            with self._tasks(kept, pieces):
                 w.line(f"const int64_t piece = task / {kept}{', row = task % ' + str(kept) if self.kernel.outer else ''};")
                 for line in unravel("row", self.kernel.outer):
                     w.line(line)
@@ -422,12 +448,12 @@ class _KernelEmitter:
 
         return finish
 
-    def _combine(self, sums: list[Accumulate], kept: int, pieces: int) -> None:
+    def _combine(self, sums: list[Accumulate], kept: int, pieces: str) -> None:
         for e in sums:
             s, out = self._sum(e), self._access(e)
             with self.w.block(loop("k", hi=str(kept))):
                 self.w.line(declare(e, s))
-                with self.w.block(loop("piece", hi=str(pieces))):
+                with self.w.block(loop("piece", hi=pieces)):
                     at = f"[piece * {kept} + k]"
                     value = f"partial_{s}{at}"
                     self.w.line(f"{s}.add({value}, place_{s}{at});" if e.position is not None else accumulate_value(e, s, value))
@@ -442,12 +468,12 @@ class _KernelEmitter:
 class _Rows:
     """Context: rows in pieces over tasks, with the outer loop variables declared."""
 
-    def __init__(self, w: Writer, tasks, outer: tuple[LoopVar, ...], per_task: int, rows: int):
+    def __init__(self, w: Writer, tasks, outer: tuple[LoopVar, ...], per_task: int, rows: Size):
         self.w, self.tasks, self.outer, self.per_task, self.rows = w, tasks, outer, per_task, rows
 
     def __enter__(self) -> None:
         self.tasks.__enter__()
-        end = f"smaller((task + 1) * {self.per_task}, {self.rows})"
+        end = f"smaller((task + 1) * {self.per_task}, {size_text(self.rows)})"
         name = self.outer[0].key if len(self.outer) == 1 else "row"
         self.inner = self.w.block(loop(name, f"task * {self.per_task}", end))
         self.inner.__enter__()
@@ -463,20 +489,20 @@ class _Rows:
 class _Columns:
     """Context: tasks over (pieces,) rows and blocks of columns, with everything that they stand for declared."""
 
-    def __init__(self, w: Writer, tasks, outer: tuple[LoopVar, ...], blocks: int, block: int, columns: int, pieces: str):
+    def __init__(self, w: Writer, tasks, outer: tuple[LoopVar, ...], blocks: Size, block: int, columns: Size, pieces: bool):
         self.w, self.tasks, self.outer, self.blocks, self.block, self.columns, self.pieces = w, tasks, outer, blocks, block, columns, pieces
 
     def __enter__(self) -> None:
         self.tasks.__enter__()
-        rows = math.prod(v.size for v in self.outer)
+        rows, blocks = size(v.size for v in self.outer), size_text(self.blocks)
         if self.pieces:
-            self.w.line(f"const int64_t piece = task / {rows * self.blocks};")
+            self.w.line(f"const int64_t piece = task / {size_text(rows * self.blocks)};")
         if self.outer:
-            self.w.line(f"const int64_t row = task / {self.blocks}{f' % {rows}' if self.pieces else ''};")
+            self.w.line(f"const int64_t row = task / {blocks}{f' % {size_text(rows)}' if self.pieces else ''};")
             for line in unravel("row", self.outer):
                 self.w.line(line)
-        self.w.line(f"const int64_t column_begin = task % {self.blocks} * {self.block};")
-        self.w.line(f"const int64_t column_end = smaller(column_begin + {self.block}, {self.columns});")
+        self.w.line(f"const int64_t column_begin = task % {blocks} * {self.block};")
+        self.w.line(f"const int64_t column_end = smaller(column_begin + {self.block}, {size_text(self.columns)});")
 
     def __exit__(self, *error: object) -> None:
         self.tasks.__exit__(None, None, None)

@@ -32,6 +32,46 @@ _ARITHMETIC: dict[str, str] = {
     "smaller": """\
 static inline int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
 """,
+    "greater": """\
+static inline int64_t greater(int64_t x, int64_t y) { return x > y ? x : y; }
+""",
+    "nonzero": """\
+// What may be divided by: for a size of zero the quotient does not matter, but must not trap.
+static inline int64_t nonzero(int64_t size) { return size ? size : 1; }
+""",
+    "ceil_div": """\
+static inline int64_t ceil_div(int64_t x, int64_t y) { return x / y + (x % y > 0); }
+""",
+    "floor_div": """\
+// Sizes in terms of others: rounded down.
+static inline int64_t floor_div(int64_t x, int64_t y) {
+  const int64_t q = x / nonzero(y);
+  return q * nonzero(y) != x && (x < 0) != (y < 0) ? q - 1 : q;
+}
+""",
+    "floor_mod": """\
+static inline int64_t floor_mod(int64_t x, int64_t y) { return x - floor_div(x, y) * y; }
+""",
+    "Block": """\
+// Memory for a value whose size becomes known on the way.
+struct Block {
+  char* data = nullptr;
+  int64_t bytes = 0;
+  ~Block() { __builtin_free(data); }
+  bool reserve(int64_t wanted) {
+    if (data && wanted <= bytes) return true;
+    char* more = (char*)__builtin_realloc(data, wanted ? wanted : 1);
+    if (!more) return false;
+    data = more, bytes = wanted;
+    return true;
+  }
+  bool grow(int64_t wanted) { return wanted <= bytes || reserve(wanted < bytes * 2 ? bytes * 2 : wanted); }
+};
+static int out_of_memory(FunctxCall* call, int64_t bytes) {
+  call->error_kind = FUNCTX_OUT_OF_MEMORY, call->error_values[0] = bytes;
+  return FUNCTX_OUT_OF_MEMORY;
+}
+""",
     "max_of": """\
 // NaN wins, as in NumPy.
 template <class T> static inline T max_of(T x, T y) { return (x > y) | (x != x) ? x : y; }
@@ -314,16 +354,22 @@ template <class T> struct Matrix {
   int64_t batch, row, column;
   const T* at(int64_t b, int64_t r, int64_t c) const { return data + b * batch + r * row + c * column; }
   int transposed() const { return column == 1 ? 111 : 112; }
-  int stride() const { return int(column == 1 ? row : column); }
+  int stride() const { return int(greater(column == 1 ? row : column, 1)); }
 };
-// out[b] = x[b] @ y[b] in tiles of tm x tn. BLAS stays single-threaded: the threads are those of the loops around it.
+// out[b] = x[b] @ y[b] in tiles of tm x tn, small enough for several threads and large enough for BLAS, which stays
+// single-threaded: the threads are those of the loops around it.
 template <class T>
-static void matmul(Matrix<T> x, Matrix<T> y, T* out, int64_t batch, int64_t m, int64_t n, int64_t k, int64_t tm, int64_t tn,
-                   bool parallel) {
+static void matmul(Matrix<T> x, Matrix<T> y, T* out, int64_t batch, int64_t m, int64_t n, int64_t k) {
   static const int once = (scipy_openblas_set_num_threads(1), 0);
   (void)once;
-  const int64_t rows = (m + tm - 1) / tm, columns = (n + tn - 1) / tn;
-#pragma omp parallel for schedule(dynamic) if (parallel)
+  if (batch * m * n == 0) return;
+  const int64_t side = 384, work = 1 << 20;  // the largest tile; multiply-adds that are worth a thread
+  int64_t tm = ceil_div(m, ceil_div(m, side)), tn = ceil_div(n, ceil_div(n, side));
+  while (batch * ceil_div(m, tm) * ceil_div(n, tn) < 8 && tm * tn * k > work && greater(tm, tn) >= 64)
+    if (tm >= tn) tm = ceil_div(tm, 2); else tn = ceil_div(tn, 2);
+  tm = smaller(m, ceil_div(tm, 16) * 16), tn = smaller(n, ceil_div(tn, 16) * 16);
+  const int64_t rows = ceil_div(m, tm), columns = ceil_div(n, tn);
+#pragma omp parallel for schedule(dynamic) if (batch * m * n * k > work)
   for (int64_t tile = 0; tile < batch * rows * columns; ++tile) {
     const int64_t b = tile / (rows * columns), i = tile / columns % rows * tm, j = tile % columns * tn;
     gemm(x.transposed(), y.transposed(), int(smaller(tm, m - i)), int(smaller(tn, n - j)), int(k), x.at(b, i, 0), x.stride(),

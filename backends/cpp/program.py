@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from dataclasses import dataclass
 
 from functx.backends.cpp.control import loop_lines
 from functx.backends.cpp.executable import Interface
 from functx.backends.cpp.functions import math_snippet
-from functx.backends.cpp.kernels import Function, emit_kernel
+from functx.backends.cpp.kernels import Function, emit_kernel, parallel_for
 from functx.backends.cpp.prelude import HEADER, needed_snippets
 from functx.backends.cpp.sorting import sort_function
+from functx.backends.cpp.text import size_name, size_text, sizes_in
 from functx.backends.cpp.types import ctype, literal, stored
-from functx.backends.loops.nodes import Call, Copy, Kernel, Loop, MatMul, Place, Program, Sort, Step
+from functx.backends.loops.control import all_sizes
+from functx.backends.loops.nodes import Call, Copy, Kernel, Loop, MatMul, Matrix, Place, Program, Sort, Step, Storage
 from functx.backends.loops.plan import writes
 from functx.backends.loops.report import sizes_of
+from functx.backends.loops.sizes import at_most, ceil_div, nbytes
 from functx.ir import Literal, Var
+from functx.shapes import Size
 
 EMBEDDED_BYTES = 4096  # larger constants are passed as inputs
-TILE = 384
-GEMM_PARALLEL = 1 << 20  # multiply-adds above which a product is shared by threads
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,10 @@ class _ProgramEmitter:
         self.name = f"body{len(self.names)}" if above else "run"
         self.names.append(self.name)
         self.body: list[str] = []
-        self.scratch = 0
-        self.arena = -(-program.workspace_bytes // 64) * 64
+        self.scratch: Size = 0
+        self.arena = ceil_div(program.workspace_bytes, 64) * 64
+        self.sizes = above.sizes if above else all_sizes(program.graph)
+        self.reserved: set[Storage] = set()
         inputs = len(program.graph.inputs)
         big = [k for k, (_, array) in enumerate(program.graph.consts) if array.nbytes > EMBEDDED_BYTES]
         self.passed = {k: inputs + i for i, k in enumerate(big)}
@@ -66,7 +69,7 @@ class _ProgramEmitter:
         return Source(text, interface, "matmul<" in code, len(self.functions), self.program)
 
     @property
-    def workspace_bytes(self) -> int:
+    def workspace_bytes(self) -> Size:
         """What the function needs: values, then scratch memory of kernels and bodies, one after the other."""
         return self.arena + self.scratch
 
@@ -74,6 +77,7 @@ class _ProgramEmitter:
         """The function of the program, after all that it calls."""
         definitions = []
         for step in self.program.steps:
+            self._reserve(step)
             if isinstance(step, Kernel):
                 definitions += self._kernel(step)
             elif isinstance(step, MatMul):
@@ -87,8 +91,26 @@ class _ProgramEmitter:
             else:
                 self._copy(step)
         kind = 'extern "C" int' if self.name == "run" else "static int"
-        body = [f"{kind} {self.name}(FunctxCall* call) {{", *("  " + line for line in self.body), "  return FUNCTX_OK;", "}", ""]
+        lines = [*self._sizes(), *self.body]
+        body = [f"{kind} {self.name}(FunctxCall* call) {{", *("  " + line for line in lines), "  return FUNCTX_OK;", "}", ""]
         return [*self._constants(), *definitions, *body]
+
+    def _sizes(self) -> list[str]:
+        """Declarations of the sizes that the function uses, and of memory for values whose size it finds on the way."""
+        names = {size_name(name): (k, name in self.program.bound) for k, name in enumerate(self.sizes)}
+        used = [(name, *names[name]) for name in sizes_in("\n".join(self.body))]
+        out = [f"int64_t {name} = 0;" if bound else f"const int64_t {name} = call->dims[{k}];" for name, k, bound in used]
+        return out + [f"Block block{s.index};" for s in self.reserved]
+
+    def _reserve(self, step: Step) -> None:
+        """Memory for what a step is the first to write, where that is not in the workspace. A loop lets its stacks grow by itself."""
+        for v in writes(step):
+            storage = self.program.storage[v]
+            if storage.place is Place.HEAP and storage not in self.reserved:
+                self.reserved.add(storage)
+                if not (isinstance(step, Loop) and step.binds and v in step.outputs):
+                    n = size_text(nbytes(v))
+                    self.body.append(f"if (!block{storage.index}.reserve({n})) return out_of_memory(call, {n});")
 
     def _math(self, code: str) -> list[str]:
         called = dict.fromkeys(re.findall(r"\bmath_(\w+)\(", code))
@@ -103,7 +125,9 @@ class _ProgramEmitter:
         if storage.place is Place.OUTPUT:
             return f"call->outputs[{storage.index}]"
         if storage.place is Place.WORKSPACE:
-            return f"((char*)call->workspace + {storage.index})"
+            return f"((char*)call->workspace + {size_text(storage.index)})"
+        if storage.place is Place.HEAP:
+            return f"block{storage.index}.data"
         at = self.passed.get(storage.index)
         return f"call->inputs[{at}]" if at is not None else self._constant(storage.index)
 
@@ -142,7 +166,7 @@ class _ProgramEmitter:
 
     def _kernel(self, kernel: Kernel) -> list[str]:
         function = emit_kernel(kernel, self.program.storage, self.threshold)
-        self.scratch = max(self.scratch, function.scratch_bytes)
+        self.scratch = at_most(self.scratch, function.scratch_bytes)
         comment, out = self._describe(kernel.eqns), []
         digest = hashlib.sha256(function.text.encode()).hexdigest()
         if digest not in self.functions:
@@ -152,9 +176,9 @@ class _ProgramEmitter:
         return out
 
     def _call_kernel(self, name: str, function: Function, comment: str) -> None:
-        arguments = [self._pointer(p.var) for p in function.parameters]
+        arguments = [self._pointer(p.var) for p in function.parameters] + [*function.sizes]
         if function.scratch_bytes:
-            arguments.append(f"(char*)call->workspace + {self.arena}")
+            arguments.append(f"(char*)call->workspace + {size_text(self.arena)}")
         call = f"{name}({', '.join([*arguments, '&failure'] if function.checks else arguments)});"
         self.body.append(f"// {comment}")
         if function.checks:
@@ -163,22 +187,23 @@ class _ProgramEmitter:
             self.body.append(call)
 
     def _matmul(self, step: MatMul) -> None:
-        batch, m, n, k = step.sizes
         c = ctype(step.out.aval.dtype)
-        x, y = (f"Matrix<{c}>{{{self._pointer(a.var)} + {a.offset}, {', '.join(map(str, a.strides))}}}" for a in (step.x, step.y))
-        tm, tn = _tiles(batch, m, n, k)
-        parallel = "true" if batch * m * n * k > GEMM_PARALLEL else "false"
+        x, y = (self._matrix(a, c) for a in (step.x, step.y))
         self.body.append(f"// {self._describe(step.eqns)}: {sizes_of(step)}{self._in_place(step)}")
-        self.body.append(f"matmul<{c}>({x}, {y}, {self._pointer(step.out)}, {batch}, {m}, {n}, {k}, {tm}, {tn}, {parallel});")
+        self.body.append(f"matmul<{c}>({x}, {y}, {self._pointer(step.out)}, {', '.join(map(size_text, step.sizes))});")
+
+    def _matrix(self, a: Matrix, c: str) -> str:
+        return f"Matrix<{c}>{{{self._pointer(a.var)} + {size_text(a.offset)}, {', '.join(map(size_text, a.strides))}}}"
 
     def _sort(self, step: Sort) -> list[str]:
         if step.rows * step.n == 0 or step.top == 0:
             return []
         name, comment = f"sort{len(self.functions)}", self._describe(step.eqns)
         self.functions[name] = name
-        arguments = [self._pointer(v) for v in (*step.inputs, *step.outputs, step.order)]
+        text, sizes = sort_function(step, name, parallel_for(step.rows * step.n, self.threshold))
+        arguments = [*(self._pointer(v) for v in (*step.inputs, *step.outputs, step.order)), *sizes]
         self.body += [f"// {comment}{self._in_place(step)}", f"{name}({', '.join(arguments)});"]
-        return [f"// {comment}: {sizes_of(step)}\n" + sort_function(step, name, step.rows * step.n > self.threshold)]
+        return [f"// {comment}: {sizes_of(step)}\n" + text]
 
     def _loop(self, step: Loop) -> list[str]:
         """A loop or choice: the functions of its bodies, and the block that calls them."""
@@ -187,8 +212,9 @@ class _ProgramEmitter:
             emitter = _ProgramEmitter(program, self.threshold, self.vector_math, self)
             definitions += emitter.function()
             names[parameter] = emitter.name
-            self.scratch = max(self.scratch, emitter.workspace_bytes)
-        lines = loop_lines(step, names, self._address, f"(char*)call->workspace + {self.arena}")
+            self.scratch = at_most(self.scratch, emitter.workspace_bytes)
+        slots = {name: k for k, name in enumerate(self.sizes)}
+        lines = loop_lines(step, names, self._address, f"(char*)call->workspace + {size_text(self.arena)}", slots)
         self.body += [f"// {self._describe(step.eqns)}", "{", *(f"  {line}" for line in lines), "}"]
         return definitions
 
@@ -204,16 +230,8 @@ class _ProgramEmitter:
         self.body.append("}")
 
     def _copy(self, step: Copy) -> None:
-        size = math.prod(step.out.aval.shape) * step.out.aval.dtype.itemsize
-        if size:
+        n = nbytes(step.out)
+        if n != 0:
             comment = self._in_place(step)
             self.body += [f"// copy{comment}"] if comment else []
-            self.body.append(f"__builtin_memcpy({self._pointer(step.out)}, {self._pointer(step.source)}, {size});")
-
-
-def _tiles(batch: int, m: int, n: int, k: int) -> tuple[int, int]:
-    """Sides of the tiles of a product: small enough for several threads, large enough for BLAS."""
-    tm, tn = (-(-d // -(-d // TILE)) for d in (m, n))
-    while batch * -(-m // tm) * -(-n // tn) < 8 and tm * tn * k > GEMM_PARALLEL and max(tm, tn) >= 64:
-        tm, tn = (-(-tm // 2), tn) if tm >= tn else (tm, -(-tn // 2))
-    return min(m, -(-tm // 16) * 16), min(n, -(-tn // 16) * 16)
+            self.body.append(f"__builtin_memcpy({self._pointer(step.out)}, {self._pointer(step.source)}, {size_text(n)});")

@@ -5,7 +5,7 @@ The algorithms are our own, because the templates of the standard library take m
 
 from __future__ import annotations
 
-from functx.backends.cpp.text import Writer, loop
+from functx.backends.cpp.text import Writer, loop, size_text, sizes_in
 from functx.backends.cpp.types import stored
 from functx.backends.loops.nodes import Sort
 
@@ -62,47 +62,50 @@ template <class Before> static void first_places(int64_t* at, int64_t k, int64_t
 FEW = 64  # so many greatest elements are kept in order while the others pass by
 
 
-def sort_function(step: Sort, name: str, parallel: bool) -> str:
-    """The function of a sort: of its inputs, its outputs and the memory for positions."""
+def sort_function(step: Sort, name: str, pragma: str) -> tuple[str, list[str]]:
+    """The function of a sort, of its inputs, its outputs, memory for positions, and sizes; and which sizes. ``pragma``: for its rows."""
     w = Writer()
     types = [stored(v.aval.dtype) for v in step.inputs]
     results = [stored(v.aval.dtype) for v in step.outputs]
     arguments = [f"const {c}* __restrict a{k}" for k, c in enumerate(types)]
     arguments += [f"{c}* __restrict b{k}" for k, c in enumerate(results)]
-    width = step.n if step.top is None else step.top
-    with w.block(f"static void {name}({', '.join(arguments)}, int64_t* __restrict order)"):
-        if parallel:
-            w.line("#pragma omp parallel for schedule(dynamic)")
-        with w.block(loop("row", hi=str(step.rows))):
+    n, rows = size_text(step.n), size_text(step.rows)
+    width = n if step.top is None else str(step.top)
+    sizes = sizes_in(f"{n} {rows}")
+    arguments += ["int64_t* __restrict order", *(f"int64_t {size}" for size in sizes)]
+    with w.block(f"static void {name}({', '.join(arguments)})"):
+        if pragma:
+            w.line(pragma)
+        with w.block(loop("row", hi=rows)):
             for k, c in enumerate(types):
-                w.line(f"const {c}* const x{k} = a{k} + row * {step.n};")
+                w.line(f"const {c}* const x{k} = a{k} + row * {n};")
             for k, c in enumerate(results):
                 w.line(f"{c}* const y{k} = b{k} + row * {width};")
-            _by_values(w, step) if step.top is None and len(types) == 1 else _by_positions(w, step, width)
-    return w.text()
+            w.line(f"int64_t* const at = order + row * {size_text(2 * step.n)};")
+            _by_values(w, step, n) if step.top is None and len(types) == 1 else _by_positions(w, step, n, width)
+    return w.text(), sizes
 
 
 def _precedes(step: Sort, key: int) -> str:
     return "complex_before" if step.inputs[key].aval.dtype.kind == "c" else "before"
 
 
-def _by_values(w: Writer, step: Sort) -> None:
+def _by_values(w: Writer, step: Sort, n: str) -> None:
     """One array: its elements themselves."""
     c = stored(step.inputs[0].aval.dtype)
-    w.line(f"__builtin_memcpy(y0, x0, {step.n} * sizeof({c}));")
-    w.line(f"merge_sort(y0, ({c}*)(order + row * {2 * step.n}), {step.n}, {_precedes(step, 0)}<{c}>);")
+    w.line(f"__builtin_memcpy(y0, x0, {n} * sizeof({c}));")
+    w.line(f"merge_sort(y0, ({c}*)at, {n}, {_precedes(step, 0)}<{c}>);")
 
 
-def _by_positions(w: Writer, step: Sort, width: int) -> None:
+def _by_positions(w: Writer, step: Sort, n: str, width: str) -> None:
     """Positions in the order of the keys, then the elements at them."""
-    w.line(f"int64_t* const at = order + row * {2 * step.n};")
     few = step.top is not None and step.top <= FEW
     if few:
-        w.line(f"first_places(at, {width}, {step.n}, [=](int64_t i, int64_t j) {{")
+        w.line(f"first_places(at, {width}, {n}, [=](int64_t i, int64_t j) {{")
     else:
-        with w.block(loop("k", hi=str(step.n))):
+        with w.block(loop("k", hi=n)):
             w.line("at[k] = k;")
-        w.line(f"merge_sort(at, at + {step.n}, {step.n}, [=](int64_t i, int64_t j) {{")
+        w.line(f"merge_sort(at, at + {n}, {n}, [=](int64_t i, int64_t j) {{")
     if step.top is not None:
         w.line(f"  return {_precedes(step, 0)}(x0[j], x0[i]);")
     else:
@@ -111,7 +114,7 @@ def _by_positions(w: Writer, step: Sort, width: int) -> None:
             w.line(f"  if ({_precedes(step, key)}(x{key}[j], x{key}[i])) return false;")
         w.line(f"  return {_precedes(step, step.num_keys - 1)}(x{step.num_keys - 1}[i], x{step.num_keys - 1}[j]);")
     w.line("});")
-    with w.block(loop("k", hi=str(width))):
+    with w.block(loop("k", hi=width)):
         if step.top is None:
             for k in range(len(step.inputs)):
                 w.line(f"y{k}[k] = x{k}[at[k]];")

@@ -1,11 +1,18 @@
-"""Writing C++ text: indented lines, index expressions, loop headers. Knows no kernels."""
+"""Writing C++ text: indented lines, sizes, index expressions, loop headers. Knows no kernels."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from functx.backends.loops.affine import Affine, Dynamic, LoopVar, Quotient, Remainder, Symbol
+from functx.shapes import Dim, Size
+
+if TYPE_CHECKING:
+    import sympy
 
 
 class Writer:
@@ -41,20 +48,67 @@ class Writer:
         return "\n".join(self.lines) + "\n"
 
 
+def size_name(name: str) -> str:
+    """The variable that holds a size which is known only at run time."""
+    return f"dim_{re.sub(r'[^0-9A-Za-z_]', '_', name)}"
+
+
+def sizes_in(text: str) -> list[str]:
+    """The variables of such sizes in a text."""
+    return list(dict.fromkeys(re.findall(r"\bdim_\w+", text)))
+
+
+@functools.lru_cache(4096)
+def size_text(size: Size) -> str:
+    """A size as an operand."""
+    text = _expression(size.expr) if isinstance(size, Dim) else str(size)
+    return text if re.fullmatch(r"\w+|\w+\([^()]*\)", text) else f"({text})"
+
+
+def _expression(e: sympy.Expr) -> str:
+    """An integer expression of sympy's."""
+    if e.is_Integer:
+        return str(e)
+    if e.is_Symbol:
+        return size_name(e.name)
+    numer, denom = e.together().as_numer_denom()
+    if denom != 1:
+        return f"({_expression(numer)}) / ({_expression(denom)})"  # without a remainder
+    if e.is_Add:
+        return " + ".join(f"({t})" if t.startswith("-") else t for t in map(_expression, e.args))
+    if e.is_Mul:
+        return " * ".join(f"({_expression(a)})" if a.is_Add or a.is_negative else _expression(a) for a in e.args)
+    if e.is_Pow:
+        return " * ".join([f"({_expression(e.base)})"] * int(e.exp))
+    name = type(e).__name__
+    if name == "floor":
+        return f"floor_div({', '.join(map(_expression, e.args[0].together().as_numer_denom()))})"
+    return f"{ {'Mod': 'floor_mod', 'Max': 'greater', 'Min': 'smaller'}[name] }({', '.join(map(_expression, e.args))})"
+
+
 def affine_text(x: Affine) -> str:
     """An index expression."""
-    parts = [symbol_text(s) if c == 1 else f"{symbol_text(s)} * {c}" if c >= 0 else f"{symbol_text(s)} * ({c})" for s, c in x.terms]
-    if x.const or not parts:
-        parts.append(str(x.const))
+    parts = [symbol_text(s) if c == 1 else f"{symbol_text(s)} * {_factor(c)}" for s, c in x.terms]
+    if x.const != 0 or not parts:
+        parts.append(size_text(x.const) if isinstance(x.const, Dim) else str(x.const))
     return " + ".join(parts).replace("+ -", "- ")
+
+
+def _factor(c: Size) -> str:
+    return str(c) if isinstance(c, int) and c >= 0 else size_text(c)
+
+
+def _divisor(by: Size) -> str:
+    """What is divided by. A size of zero, of which there are no elements to index, would trap."""
+    return f"nonzero({size_text(by)})" if isinstance(by, Dim) else str(by)
 
 
 def symbol_text(symbol: Symbol) -> str:
     """A loop variable, a quotient, or the value computed for an index."""
     if isinstance(symbol, Quotient):
-        return f"(({affine_text(symbol.of)}) / {symbol.by})"
+        return f"(({affine_text(symbol.of)}) / {_divisor(symbol.by)})"
     if isinstance(symbol, Remainder):
-        return f"(({affine_text(symbol.of)}) % {symbol.by})"
+        return f"(({affine_text(symbol.of)}) % {_divisor(symbol.by)})"
     if isinstance(symbol, Dynamic):
         return f"v{symbol.node.id}"
     return symbol.key
@@ -63,15 +117,16 @@ def symbol_text(symbol: Symbol) -> str:
 def loop(v: LoopVar | str, lo: str = "0", hi: str | None = None, step: int = 1) -> str:
     """The header of a loop; over the whole range of a loop variable unless bounds are given."""
     name = v if isinstance(v, str) else v.key
-    end = hi if hi is not None else str(v.size)
+    end = hi if hi is not None else size_text(v.size)
     return f"for (int64_t {name} = {lo}; {name} < {end}; {f'{name} += {step}' if step != 1 else f'++{name}'})"
 
 
 def unravel(v: str, axes: tuple[LoopVar, ...]) -> list[str]:
     """Declarations of loop variables from one running index over all of them."""
-    lines, step = [], 1
+    lines: list[str] = []
+    step: Size = 1
     for k, axis in enumerate(reversed(axes)):
-        value = v if step == 1 else f"{v} / {step}"
-        lines.append(f"const int64_t {axis.key} = {value if k == len(axes) - 1 else f'{value} % {axis.size}'};")
-        step *= axis.size
+        value = v if step == 1 else f"{v} / {size_text(step)}"
+        lines.append(f"const int64_t {axis.key} = {value if k == len(axes) - 1 else f'{value} % {size_text(axis.size)}'};")
+        step = step * axis.size
     return lines[::-1]

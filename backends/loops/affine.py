@@ -1,7 +1,7 @@
 """Index arithmetic: integer expressions that are affine in loop variables, quotients and remainders.
 
 Owns the algebra and the ranges that make most quotients exact (``(12*i + j) // 12`` is ``i`` when ``0 <= j < 12``). Knows nothing of
-arrays, graphs or loops. Coefficients are integers today; sizes known only at run time would become coefficients here and nowhere else.
+arrays, graphs or loops. Coefficients and constants are sizes: integers, or expressions over sizes known only at run time.
 """
 
 from __future__ import annotations
@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from functx.backends.loops.sizes import divided, hint, is_at_least, text
+from functx.shapes import Dim, Size
+
+
+def _last(size: Size) -> Size:
+    """The last index; if there is none, whatever is said of it holds."""
+    return size - 1 if isinstance(size, Dim) else max(size - 1, 0)
+
 
 class Symbol:
-    """An integer that an affine expression does not look into. ``key`` identifies it; its values lie in [lo, hi]."""
+    """An integer that an affine expression does not look into. ``key`` identifies it; its values lie in [lo, hi], None: nobody knows."""
 
     __slots__ = ("hi", "key", "lo")
 
-    def __init__(self, key: str, lo: int, hi: int):
+    def __init__(self, key: str, lo: Size | None, hi: Size | None):
         self.key, self.lo, self.hi = key, lo, hi
 
     def loop_vars(self) -> frozenset[LoopVar]:
@@ -37,8 +45,8 @@ class LoopVar(Symbol):
 
     __slots__ = ("size",)
 
-    def __init__(self, name: str, size: int):
-        super().__init__(name, 0, max(size - 1, 0))
+    def __init__(self, name: str, size: Size):
+        super().__init__(name, 0, _last(size))
         self.size = size
 
     def loop_vars(self) -> frozenset[LoopVar]:
@@ -50,9 +58,9 @@ class Quotient(Symbol):
 
     __slots__ = ("by", "of")
 
-    def __init__(self, of: Affine, by: int):
+    def __init__(self, of: Affine, by: Size):
         lo, hi = of.bounds()
-        super().__init__(f"({of.key})/{by}", lo // by, hi // by)
+        super().__init__(f"({of.key})/{text(by)}", None if lo is None else lo // by, None if hi is None else hi // by)
         self.of, self.by = of, by
 
     def loop_vars(self) -> frozenset[LoopVar]:
@@ -64,8 +72,8 @@ class Remainder(Symbol):
 
     __slots__ = ("by", "of")
 
-    def __init__(self, of: Affine, by: int):
-        super().__init__(f"({of.key})%{by}", 0, by - 1)
+    def __init__(self, of: Affine, by: Size):
+        super().__init__(f"({of.key})%{text(by)}", 0, by - 1)
         self.of, self.by = of, by
 
     def loop_vars(self) -> frozenset[LoopVar]:
@@ -77,8 +85,8 @@ class Dynamic(Symbol):
 
     __slots__ = ("node",)
 
-    def __init__(self, node: Any, size: int):
-        super().__init__(f"v{node.id}", 0, max(size - 1, 0))
+    def __init__(self, node: Any, size: Size):
+        super().__init__(f"v{node.id}", 0, _last(size))
         self.node = node
 
     def loop_vars(self) -> frozenset[LoopVar]:
@@ -90,10 +98,10 @@ class Affine:
 
     __slots__ = ("const", "key", "terms")
 
-    def __init__(self, const: int, terms: Mapping[Symbol, int] | None = None):
+    def __init__(self, const: Size, terms: Mapping[Symbol, Size] | None = None):
         self.const = const
-        self.terms: tuple[tuple[Symbol, int], ...] = tuple(sorted((terms or {}).items(), key=lambda term: term[0].key))
-        self.key = "+".join([*(f"{c}*{s.key}" for s, c in self.terms), str(const)])
+        self.terms: tuple[tuple[Symbol, Size], ...] = tuple(sorted((terms or {}).items(), key=lambda term: term[0].key))
+        self.key = "+".join([*(f"{c if isinstance(c, int) else f'({text(c)})'}*{s.key}" for s, c in self.terms), text(const)])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Affine) and self.key == other.key
@@ -104,32 +112,36 @@ class Affine:
     def __repr__(self) -> str:
         return self.key
 
-    def __add__(self, other: Affine | int) -> Affine:
-        if isinstance(other, int):
-            return Affine(self.const + other, dict(self.terms)) if other else self
-        return combine([(self, 1), (other, 1)])
+    def __add__(self, other: Affine | Size) -> Affine:
+        if isinstance(other, Affine):
+            return combine([(self, 1), (other, 1)])
+        return self if other == 0 else Affine(self.const + other, dict(self.terms))
 
-    def __sub__(self, other: Affine | int) -> Affine:
-        return self + (-other if isinstance(other, int) else other * -1)
+    def __sub__(self, other: Affine | Size) -> Affine:
+        return self + other * -1
 
-    def __mul__(self, factor: int) -> Affine:
+    def __mul__(self, factor: Size) -> Affine:
         if factor == 1:
             return self
-        return Affine(self.const * factor, {s: c * factor for s, c in self.terms} if factor else {})
+        return Affine(self.const * factor, {s: c * factor for s, c in self.terms} if factor != 0 else {})
 
-    def bounds(self) -> tuple[int, int]:
-        """The least and greatest value that the symbols' ranges allow."""
-        lo = hi = self.const
+    def bounds(self) -> tuple[Size | None, Size | None]:
+        """The least and greatest value that the symbols' ranges allow; None where that is not known."""
+        lo: Size | None = self.const
+        hi: Size | None = self.const
         for symbol, c in self.terms:
-            a, b = c * symbol.lo, c * symbol.hi
-            lo, hi = lo + min(a, b), hi + max(a, b)
+            rising = is_at_least(c, 0)
+            least, most = (symbol.lo, symbol.hi) if rising else (symbol.hi, symbol.lo)
+            known = rising or is_at_least(0, c)
+            lo = lo + c * least if known and lo is not None and least is not None else None
+            hi = hi + c * most if known and hi is not None and most is not None else None
         return lo, hi
 
     def loop_vars(self) -> frozenset[LoopVar]:
         """The loop variables in it, those inside quotients too."""
         return frozenset().union(*(symbol.loop_vars() for symbol, _ in self.terms))
 
-    def coefficient(self, symbol: Symbol) -> int:
+    def coefficient(self, symbol: Symbol) -> Size:
         """The factor of a symbol, 0 if it does not occur by itself."""
         return next((c for s, c in self.terms if s == symbol), 0)
 
@@ -143,17 +155,18 @@ ZERO = Affine(0)
 
 def var(symbol: Symbol) -> Affine:
     """The symbol as an expression; a loop variable of one iteration is 0."""
-    return Affine(0, {symbol: 1}) if symbol.lo != symbol.hi else Affine(symbol.lo)
+    return Affine(symbol.lo) if symbol.lo is not None and symbol.lo == symbol.hi else Affine(0, {symbol: 1})
 
 
-def combine(parts: Iterable[tuple[Affine, int]]) -> Affine:
+def combine(parts: Iterable[tuple[Affine, Size]]) -> Affine:
     """``sum(factor * expression)``, with ``n*(x//n) + x%n`` joined to ``x``."""
-    const, terms = 0, {}
+    const: Size = 0
+    terms: dict[Symbol, Size] = {}
     for affine, factor in parts:
         const += affine.const * factor
         for symbol, c in affine.terms:
             terms[symbol] = terms.get(symbol, 0) + c * factor
-    terms = {s: c for s, c in terms.items() if c}
+    terms = {s: c for s, c in terms.items() if c != 0}
     for symbol in list(terms):
         if isinstance(symbol, Remainder) and symbol in terms:
             quotient, c = _quotient_symbol(symbol.of, symbol.by), terms[symbol]
@@ -163,7 +176,7 @@ def combine(parts: Iterable[tuple[Affine, int]]) -> Affine:
     return Affine(const, terms)
 
 
-def _quotient_symbol(of: Affine, by: int) -> Quotient:
+def _quotient_symbol(of: Affine, by: Size) -> Quotient:
     """``of // by``; ``(x // a) // b`` is ``x // (a*b)``."""
     if of.const == 0 and len(of.terms) == 1:
         inner, c = of.terms[0]
@@ -172,29 +185,29 @@ def _quotient_symbol(of: Affine, by: int) -> Quotient:
     return Quotient(of, by)
 
 
-def divmod_affine(x: Affine, by: int, bounds: tuple[int, int] | None = None) -> tuple[Affine, Affine]:
-    """``x // by`` and ``x % by`` (rounding down), exact where ranges allow. ``bounds`` may say more about x than its symbols do."""
+def divmod_affine(x: Affine, by: Size) -> tuple[Affine, Affine]:
+    """``x // by`` and ``x % by`` (rounding down), exact where ranges allow."""
     if by == 1:
         return x, ZERO
-    if bounds is not None and bounds[0] // by == bounds[1] // by:
-        q = bounds[0] // by
-        return Affine(q), x - q * by
-    whole, rest = {}, {}
+    whole: dict[Symbol, Size] = {}
+    rest: dict[Symbol, Size] = {}
     for symbol, c in x.terms:  # what is left to divide must not be negative: C++ rounds towards zero
-        q, r = divmod(c, by)
-        if q:
-            whole[symbol] = q
-        if r:
-            rest[symbol] = r
-    quotient, remainder = Affine(x.const // by, whole), Affine(x.const % by, rest)
+        whole[symbol], rest[symbol] = divided(c, by)
+    const, left = divided(x.const, by)
+    quotient, remainder = _without_zeros(const, whole), _without_zeros(left, rest)
     lo, hi = remainder.bounds()
-    if lo // by == hi // by:
+    if lo is not None and hi is not None:
         q = lo // by
-        return quotient + q, remainder - q * by
+        if is_at_least(by - 1, hi - q * by):
+            return quotient + q, remainder - q * by
     return combine([(quotient, 1), (var(_quotient_symbol(remainder, by)), 1)]), var(_remainder_symbol(remainder, by))
 
 
-def _remainder_symbol(of: Affine, by: int) -> Symbol:
+def _without_zeros(const: Size, terms: Mapping[Symbol, Size]) -> Affine:
+    return Affine(const, {s: c for s, c in terms.items() if c != 0})
+
+
+def _remainder_symbol(of: Affine, by: Size) -> Symbol:
     if of.const == 0 and len(of.terms) == 1:
         inner, c = of.terms[0]
         if c == 1 and isinstance(inner, Remainder) and inner.by % by == 0:
@@ -202,21 +215,22 @@ def _remainder_symbol(of: Affine, by: int) -> Symbol:
     return Remainder(of, by)
 
 
-def row_major(shape: Sequence[int]) -> list[int]:
+def row_major(shape: Sequence[Size]) -> list[Size]:
     """Element strides of a C-contiguous array."""
-    strides, step = [], 1
+    strides: list[Size] = []
+    step: Size = 1
     for d in reversed(shape):
         strides.append(step)
-        step *= max(d, 1)
+        step = step * d if d != 0 else step
     return strides[::-1]
 
 
-def linear(index: Sequence[Affine], shape: Sequence[int]) -> Affine:
+def linear(index: Sequence[Affine], shape: Sequence[Size]) -> Affine:
     """The element offset of an index into a C-contiguous array."""
     return combine(zip(index, row_major(shape), strict=True))
 
 
-def reindex(index: Sequence[Affine], new: Sequence[int], old: Sequence[int]) -> tuple[Affine, ...]:
+def reindex(index: Sequence[Affine], new: Sequence[Size], old: Sequence[Size]) -> tuple[Affine, ...]:
     """The index into an array of shape ``old`` for an index into its reshape to ``new``.
 
     Axes are matched in the shortest groups of equal size, so that a quotient never spans more axes than it must.
@@ -230,7 +244,7 @@ def reindex(index: Sequence[Affine], new: Sequence[int], old: Sequence[int]) -> 
         i, j = i + len(n), j + len(m)
         a, b = n[0] if n else 1, m[0] if m else 1
         while a != b:
-            if a < b:
+            if j == len(old) or i < len(new) and hint(a) < hint(b):
                 a, n, i = a * new[i], (*n, new[i]), i + 1
             else:
                 b, m, j = b * old[j], (*m, old[j]), j + 1
@@ -238,7 +252,7 @@ def reindex(index: Sequence[Affine], new: Sequence[int], old: Sequence[int]) -> 
     return tuple(out)
 
 
-def _unravel(offset: Affine, shape: Sequence[int]) -> list[Affine]:
+def _unravel(offset: Affine, shape: Sequence[Size]) -> list[Affine]:
     strides = row_major(shape)
     out = []
     for k, stride in enumerate(strides):

@@ -5,8 +5,7 @@ It classifies equations and decides what to materialize: results, operands of li
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from functx.backend import write_map
 from functx.backends.loops import describe, rules
@@ -14,6 +13,7 @@ from functx.backends.loops.describe import dot_sizes
 from functx.backends.loops.overwrites import Overwrites, Overwritten
 from functx.backends.loops.roots import Analysis, CheckRoot, Target
 from functx.ir import Atom, Eqn, Graph, Literal, OutRole, Var
+from functx.shapes import hints, size_hint
 
 MAX_NODES = 64  # values that one root may evaluate in place
 WORTH_STORING = 16  # recomputing this much costs more than a store and the loads
@@ -36,7 +36,7 @@ def classify(eqn: Eqn, target: Target, definitions: dict[Var, Eqn]) -> str:
     if name.startswith("reduce_") or name in ("argmax", "argmin"):
         return REDUCE
     if name == "dot_general":
-        batch, m, n, k = dot_sizes(eqn)
+        batch, m, n, k = hints(dot_sizes(eqn))
         if not eqn.params["contract"][0]:
             return INDEX
         large = m * n * k >= 512 and min(m, n) > 1 and k >= 4 and max(m, n, k) < 2**31 and batch > 0
@@ -51,7 +51,7 @@ def classify(eqn: Eqn, target: Target, definitions: dict[Var, Eqn]) -> str:
         unit = all(abs(step) == 1 for step in eqn.params["steps"])
         return INDEX if unit and _is_fill(eqn.inputs[0], definitions) else WRITE
     if name == "concatenate":
-        return INDEX if math.prod(eqn.outputs[0].aval.shape) <= 64 else PARTS
+        return INDEX if size_hint(eqn.outputs[0].aval.shape) <= 64 else PARTS
     return INDEX if rules.rule_of(eqn) else CALL
 
 
@@ -67,14 +67,14 @@ def _is_fill(atom: Atom, definitions: dict[Var, Eqn]) -> bool:
 # --- the analysis -------------------------------------------------------------------------------------------------------------------------
 
 
-def analyse(graph: Graph, target: Target) -> Analysis:
-    """Decide what is materialized, and describe it."""
-    return _Analyser(graph, target).run()
+def analyse(graph: Graph, target: Target, binders: Mapping[str, Var]) -> Analysis:
+    """Decide what is materialized, and describe it. ``binders``: sizes that become known on the way -> what tells them."""
+    return _Analyser(graph, target, binders).run()
 
 
 class _Analyser:
-    def __init__(self, graph: Graph, target: Target):
-        self.graph, self.eqns = graph, list(graph.eqns)
+    def __init__(self, graph: Graph, target: Target, binders: Mapping[str, Var]):
+        self.graph, self.eqns, self.binders = graph, list(graph.eqns), binders
         self.producer = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
         self.numbers = {v: i for i, eqn in enumerate(graph.eqns) for v in eqn.outputs}
         self.kinds = [classify(eqn, target, self.producer) for eqn in graph.eqns]
@@ -110,6 +110,7 @@ class _Analyser:
             results,
             repeats,
             written,
+            self.binders,
             found.bases,
         )
 
@@ -224,11 +225,11 @@ class _Analyser:
     def _grows(self, number: int, eqn: Eqn, operand: int) -> bool:
         """Whether an operand computed in place would be computed more often than it has elements."""
         if self.kinds[number] == REDUCE and eqn.primitive.name == "dot_general":
-            _, m, n, _ = dot_sizes(eqn)
+            _, m, n, _ = hints(dot_sizes(eqn))
             return (n if operand == 0 else m) > 1
         if self.kinds[number] != INDEX or eqn.primitive.name not in ("broadcast", "gather", "lattice", "dot_general"):
             return False
-        return math.prod(eqn.outputs[0].aval.shape) > math.prod(eqn.inputs[operand].aval.shape)
+        return size_hint(eqn.outputs[0].aval.shape) > size_hint(eqn.inputs[operand].aval.shape)
 
     def _costs(self) -> dict[Var, int]:
         """Rough cost per element of computing a value in place from what surely is in memory."""

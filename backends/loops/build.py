@@ -6,7 +6,6 @@ runs through in one stride become one. Owns the shape of loops; what shares a ke
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -42,7 +41,9 @@ from functx.backends.loops.nodes import (
 )
 from functx.backends.loops.roots import Analysis, CheckRoot, ReduceRoot, RunningRoot, StoreRoot
 from functx.backends.loops.scope import Index, Scope
+from functx.backends.loops.sizes import divided, hint, is_at_least
 from functx.ir import Var
+from functx.shapes import Size, size
 
 MAX_SPLITS = 8
 
@@ -51,7 +52,7 @@ MAX_SPLITS = 8
 class _Axis:
     """An axis of the iteration space and the loop variables it has been split into."""
 
-    size: int
+    size: Size
     variables: list[LoopVar]
 
     @property
@@ -74,7 +75,7 @@ def build_kernel(analysis: Analysis, group: Group) -> Kernel:
             break
         axis, v, factor = cut
         at = axis.variables.index(v)
-        axis.variables[at : at + 1] = [LoopVar(next(names), v.size // factor), LoopVar(next(names), factor)]
+        axis.variables[at : at + 1] = [LoopVar(next(names), divided(v.size, factor)[0]), LoopVar(next(names), factor)]
     _collapse(kernel)
     return kernel
 
@@ -102,7 +103,7 @@ def _carried(group: Group, stage: int) -> frozenset[Var]:
     return frozenset(v for v, k in group.stage_of.items() if k < stage and is_local(v))
 
 
-def _place(shape: Sequence[int], index: Iterator[Affine]) -> Index:
+def _place(shape: Sequence[Size], index: Iterator[Affine]) -> Index:
     return tuple(ZERO if d == 1 else next(index) for d in shape)
 
 
@@ -148,22 +149,27 @@ def _items(kernel: Kernel) -> Iterator[Node | Effect]:
         yield from stage.effects
 
 
-def _find_cut(kernel: Kernel, axes: Sequence[_Axis]) -> tuple[_Axis, LoopVar, int] | None:
+def _find_cut(kernel: Kernel, axes: Sequence[_Axis]) -> tuple[_Axis, LoopVar, Size] | None:
     """A loop variable of which a quotient is taken that a split makes exact: the coarsest such."""
     owner = {v: a for a in axes for v in a.variables}
-    best: tuple[int, _Axis, LoopVar] | None = None
+    best: tuple[Size, _Axis, LoopVar] | None = None
     for item in _items(kernel):
         for affine in affines_of(item):
             for symbol in inner_symbols(affine):
-                if not isinstance(symbol, (Quotient, Remainder)) or symbol.of.const or len(symbol.of.terms) != 1:
+                if not isinstance(symbol, (Quotient, Remainder)) or symbol.of.const != 0 or len(symbol.of.terms) != 1:
                     continue
                 v, c = symbol.of.terms[0]
-                if not isinstance(v, LoopVar) or c <= 0 or symbol.by % c:
+                if not isinstance(v, LoopVar) or not is_at_least(c, 1) or divided(symbol.by, c)[1] != 0:
                     continue
-                factor = symbol.by // c
-                if 1 < factor < v.size and v.size % factor == 0 and (best is None or factor > best[0]):
+                factor = divided(symbol.by, c)[0]
+                if _cuts(factor, v.size) and (best is None or hint(factor) > hint(best[0])):
                     best = factor, owner[v], v
     return None if best is None else (best[1], best[2], best[0])
+
+
+def _cuts(factor: Size, n: Size) -> bool:
+    """Whether an axis can be cut into pieces of a size, more than one of them and of more than one element."""
+    return factor not in (0, 1, n) and divided(n, factor)[1] == 0 and hint(factor) < hint(n)
 
 
 # --- joining axes -------------------------------------------------------------------------------------------------------------------------
@@ -216,7 +222,6 @@ def _join(a: LoopVar, b: LoopVar, items: list[Node | Effect]) -> LoopVar:
     return joined
 
 
-def elements(kernel: Kernel) -> int:
+def elements(kernel: Kernel) -> Size:
     """How many places the largest stage visits."""
-    outer = math.prod(v.size for v in kernel.outer)
-    return max(outer * math.prod(v.size for v in stage.axes) for stage in kernel.stages)
+    return max((size(v.size for v in (*kernel.outer, *stage.axes)) for stage in kernel.stages), key=hint)

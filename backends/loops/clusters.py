@@ -9,7 +9,6 @@ or COLUMNS (reductions that keep the innermost axis). How a root reads others is
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -18,7 +17,9 @@ from functx.backends.loops.nodes import Form, Load, Node
 from functx.backends.loops.ordering import ordered
 from functx.backends.loops.roots import Analysis, CallRoot, CheckRoot, MatMulRoot, ReduceRoot, Root, RunningRoot, SortRoot, StoreRoot
 from functx.backends.loops.scope import Index, Scope
+from functx.backends.loops.sizes import hint
 from functx.ir import Literal, Var
+from functx.shapes import Shape, Size, size_hint
 
 MAX_GROUP_NODES = 160  # values in one kernel: compilers are not linear in the length of a loop body
 MIN_ROWS = 16  # fewer rows than this are not worth a loop of their own: each stage is parallel by itself
@@ -48,9 +49,9 @@ class Group:
     """Roots that become one step. ``stages`` hold the views of a kernel in order; ``inner[k]`` are the sizes of stage k's own axes."""
 
     form: Form | None  # None: not a kernel
-    outer: tuple[int, ...]
+    outer: Shape
     stages: list[list[View]]
-    inner: list[tuple[int, ...]]
+    inner: list[Shape]
     stage_of: dict[Var, int] = field(default_factory=dict)
     nodes: int = 0
     reads: set[Var] = field(default_factory=set)
@@ -62,7 +63,7 @@ class Group:
         return [view.root for stage in self.stages for view in stage]
 
 
-def spaces(shape: Iterable[int]) -> tuple[int, ...]:
+def spaces(shape: Iterable[Size]) -> Shape:
     """A shape without its axes of size 1."""
     return tuple(d for d in shape if d != 1)
 
@@ -72,7 +73,7 @@ def make_groups(analysis: Analysis) -> list[Group]:
     return _Placer(analysis).run()
 
 
-def iteration(root: Root) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def iteration(root: Root) -> tuple[Shape, Shape]:
     """The kept and the reduced axes of a kernel root. (A running result stays on all of them, but goes along one.)"""
     if isinstance(root, ReduceRoot):
         return root.kept, root.reduced
@@ -82,7 +83,7 @@ def iteration(root: Root) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (root.atom.aval.shape if isinstance(root, CheckRoot) else root.shape), ()
 
 
-def indices(shape: Iterable[int], variables: Iterable[LoopVar]) -> Index:
+def indices(shape: Iterable[Size], variables: Iterable[LoopVar]) -> Index:
     """An index over ``shape`` from variables for its axes of more than one element."""
     rest = iter(variables)
     return tuple(ZERO if d == 1 else var(next(rest)) for d in shape)
@@ -125,7 +126,9 @@ class _Placer:
     def _view(self, root: Root) -> View:
         if isinstance(root, EXTERN):
             reads = {a for a in root.reads if isinstance(a, Var)}
-            return View(root, (), 0, [], {}, reads, set(), reads, self._overwrites(root, reads))
+            made = outputs(root)
+            needs = reads | self.analysis.binders_of(d for v in made for d in v.aval.shape) - set(made)
+            return View(root, (), 0, [], {}, needs, set(), reads, self._overwrites(root, reads))
         kept, reduced = iteration(root)
         axes = [LoopVar(f"x{k}", d) for k, d in enumerate(spaces((*kept, *reduced)))]
         n = len(spaces(kept))
@@ -135,7 +138,7 @@ class _Placer:
         for node in scope.nodes:
             if isinstance(node, Load):
                 loads.setdefault(node.var, []).append(node.index)
-        reads = set(loads)
+        reads = set(loads) | self.analysis.binders_of([*kept, *reduced, *(d for v in outputs(root) for d in v.aval.shape)])
         base = getattr(root, "base", None)
         if base is not None:
             reads.add(base)
@@ -243,12 +246,17 @@ def _wants_columns(view: View) -> bool:
     along_kept = along_reduced = 0
     for node in view.nodes:
         if isinstance(node, Load):
-            traffic = math.prod(a.size for a in view.axes if a in node.loop_vars)
-            along_kept += traffic * (abs(node.offset.coefficient(kept[-1])) == 1)
-            along_reduced += traffic * any(abs(node.offset.coefficient(a)) == 1 for a in reduced)
+            traffic = size_hint(a.size for a in view.axes if a in node.loop_vars)
+            along_kept += traffic * is_unit(node.offset.coefficient(kept[-1]))
+            along_reduced += traffic * any(is_unit(node.offset.coefficient(a)) for a in reduced)
     if along_reduced > along_kept:
-        return math.prod(a.size for a in reduced) < 16 <= kept[-1].size
-    return along_kept > along_reduced or kept[-1].size >= 16
+        return size_hint(a.size for a in reduced) < 16 <= hint(kept[-1].size)
+    return along_kept > along_reduced or hint(kept[-1].size) >= 16
+
+
+def is_unit(stride: Size) -> bool:
+    """Whether elements at this stride lie side by side."""
+    return stride in (1, -1)
 
 
 def add(group: Group, view: View, stage: int) -> None:
@@ -294,7 +302,7 @@ def _as_rows(group: Group, view: View) -> bool:
         return False
     sizes = tuple(a.size for a in view.axes)
     outer = sizes[: view.kept]
-    if math.prod(outer) < MIN_ROWS or group.inner[0][: len(outer)] != outer or math.prod(group.inner[0][len(outer) :]) > 2**20:
+    if size_hint(outer) < MIN_ROWS or group.inner[0][: len(outer)] != outer or size_hint(group.inner[0][len(outer) :]) > 2**20:
         return False
     if not all(isinstance(r, StoreRoot) and r.whole for r in group.roots) or not _row_aligned(group, view, len(outer)):
         return False
@@ -323,7 +331,7 @@ def _join_staged(group: Group, view: View) -> bool:
         return False
     if group.form is Form.COLUMNS and not reduces and len(sizes) != outer:
         return False
-    if splits(group.form, math.prod(group.outer), math.prod(group.inner[0])) and not _only_sibling(group, view):
+    if splits(group.form, size_hint(group.outer), size_hint(group.inner[0])) and not _only_sibling(group, view):
         return False
     inner, own = sizes[outer:], [var(a) for a in view.axes]
     least = 0

@@ -7,10 +7,12 @@ place holds for carries too.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
-from functx import shapes
 from functx.backends.loops.nodes import Call, Check, Kernel, Loop, Program
+from functx.backends.loops.sizes import symbols
 from functx.ir import Eqn, Graph, Output, OutRole
+from functx.shapes import Dim
 
 MAX_CONSTANT = 4096  # bytes of a constant array in a body; the code holds it
 
@@ -41,16 +43,44 @@ def first_numbers(graph: Graph, base: int) -> Iterator[dict[str, int]]:
 
 
 def is_native(eqn: Eqn) -> bool:
-    """Whether an equation of control flow becomes code: all sizes inside are known."""
-    if eqn.primitive.name not in ("scan", "while", "cond") or eqn.params.get("steps") is not None:
-        return False
-    return all(map(_is_static, bodies(eqn).values()))
+    """Whether an equation of control flow becomes code."""
+    known = eqn.primitive.name in ("scan", "while", "cond")
+    return known and all(array.nbytes <= MAX_CONSTANT for body in bodies(eqn).values() for _, array in body.consts)
 
 
-def _is_static(graph: Graph) -> bool:
-    atoms = [*graph.in_vars, *(v for e in graph.eqns for v in e.outputs)]
-    small = all(array.nbytes <= MAX_CONSTANT for _, array in graph.consts)
-    return small and all(shapes.is_static(a.aval.shape) for a in atoms)
+def input_sizes(graph: Graph) -> dict[str, tuple[int, int]]:
+    """The sizes that the inputs of a graph tell: by name the input and the axis that is of that size."""
+    found: dict[str, tuple[int, int]] = {}
+    for k, v in enumerate(graph.in_vars):
+        for axis, d in enumerate(v.aval.shape):
+            if isinstance(d, Dim) and d.expr.is_Symbol:
+                found.setdefault(d.expr.name, (k, axis))
+    return found
+
+
+def bound_sizes(graph: Graph, known: AbstractSet[str]) -> dict[str, int]:
+    """The sizes that equations of a graph bind, not counting bodies: by name the number of the equation."""
+    found: dict[str, int] = {}
+    for number, eqn in enumerate(graph.eqns):
+        for name in sorted(symbols(d for v in eqn.outputs for d in v.aval.shape)):
+            if name not in known:
+                found.setdefault(name, number)
+    return found
+
+
+def all_sizes(graph: Graph) -> tuple[str, ...]:
+    """The names of all sizes in a graph, in the order in which compiled code keeps their values: inputs tell the first, the others are
+    bound, in bodies too."""
+    names = dict.fromkeys(input_sizes(graph))
+
+    def collect(graph: Graph) -> None:
+        names.update(dict.fromkeys(bound_sizes(graph, names.keys())))
+        for eqn in graph.eqns:
+            for body in bodies(eqn).values():
+                collect(body)
+
+    collect(graph)
+    return tuple(names)
 
 
 def carried(eqn: Eqn) -> tuple[int, int]:

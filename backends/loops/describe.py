@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -12,8 +11,10 @@ from functx.backends.loops.affine import ZERO, Affine, LoopVar, var
 from functx.backends.loops.nodes import Load, Matrix, Node
 from functx.backends.loops.roots import CallRoot, MatMulRoot, ReduceRoot, Root, RunningRoot, SortRoot, StoreRoot
 from functx.backends.loops.scope import Index, Scope
+from functx.backends.loops.sizes import is_at_least
 from functx.dtypes import INT64
 from functx.ir import AbstractArray, Atom, Eqn, Var
+from functx.shapes import Size, delete, size
 from functx.util import zip_strict
 
 # By the primitive's name: how an intermediate or a stored value is combined with the next one.
@@ -28,12 +29,12 @@ RUNNING = {
 SCATTER = {"scatter_set": None, "scatter_add": "sum", "scatter_mul": "prod", "scatter_min": "min", "scatter_max": "max"}
 
 
-def dot_sizes(eqn: Eqn) -> tuple[int, int, int, int]:
+def dot_sizes(eqn: Eqn) -> tuple[Size, Size, Size, Size]:
     """(batch, m, n, k) of a dot_general."""
     x, y = (a.aval.shape for a in eqn.inputs)
-    batch = math.prod(x[a] for a in eqn.params["batch"][0])
-    k = math.prod(x[a] for a in eqn.params["contract"][0])
-    return batch, math.prod(x) // max(batch * k, 1), math.prod(y) // max(batch * k, 1), k
+    batch, contract = eqn.params["batch"], eqn.params["contract"]
+    m, n = (size(delete(shape, (*batch[side], *contract[side]))) for side, shape in enumerate((x, y)))
+    return size(x[a] for a in batch[0]), m, n, size(x[a] for a in contract[0])
 
 
 def written_place(scope: Scope, eqn: Eqn, index: Index) -> Index:
@@ -49,7 +50,7 @@ def written_place(scope: Scope, eqn: Eqn, index: Index) -> Index:
 
 def writes_places_twice(eqn: Eqn) -> bool:
     """Whether a partial write may write one place more than once."""
-    return eqn.primitive.name in SCATTER and math.prod(eqn.inputs[2].aval.shape) != 1
+    return eqn.primitive.name in SCATTER and size(eqn.inputs[2].aval.shape) != 1
 
 
 class Describer:
@@ -102,7 +103,7 @@ class Describer:
 
     def _add_reduction(self, root: ReduceRoot) -> None:
         """A reduction, or what is left of one over a single element."""
-        if math.prod(root.reduced) != 1:
+        if size(root.reduced) != 1:
             self.roots.append(root)
         elif root.op in ("argmax", "argmin"):
             self.store(root.eqn, root.var, lambda scope, index: scope.integer(0), ())
@@ -142,7 +143,7 @@ class Describer:
     def _matrix(self, number: int, atom: Atom, groups: Sequence[Sequence[int]]) -> Matrix:
         """An operand as strides into a buffer; copied to (batch, rows, columns) if it cannot be read so."""
         shape = atom.aval.shape
-        sizes = [math.prod(shape[a] for a in group) for group in groups]
+        sizes = [size(shape[a] for a in group) for group in groups]
         axes = [LoopVar(f"a{k}", d) for k, d in enumerate(shape)]
         scope = Scope(self.definitions, rules.rule_of, self.memory.__contains__)
         node = scope.value(atom, tuple(map(var, axes)))
@@ -204,8 +205,7 @@ class Describer:
     def _sorted(self, number: int, inputs: Sequence[Var], outputs: Sequence[Var], n: int, keys: int, top: int | None = None) -> None:
         order = Var(AbstractArray((2, *inputs[0].aval.shape), INT64))
         self.memory.update(outputs)
-        rows = math.prod(inputs[0].aval.shape) // max(n, 1)
-        self.roots.append(SortRoot(number, tuple(inputs), tuple(outputs), order, rows, n, keys, top))
+        self.roots.append(SortRoot(number, tuple(inputs), tuple(outputs), order, size(inputs[0].aval.shape[:-1]), n, keys, top))
 
     def _base(self, number: int, atom: Atom) -> Var:
         """The array that is partly overwritten, in memory."""
@@ -227,10 +227,11 @@ class Describer:
         self._partial(number, eqn, update, target, self._base(number, x), op=op, serial=serial, reads=tuple(places))
 
     def _parts(self, number: int, eqn: Eqn) -> None:
-        axis, start = eqn.params["axis"], 0
+        axis = eqn.params["axis"]
+        start: Size = 0
         for x in eqn.inputs:
 
-            def target(scope: Scope, index: Index, start: int = start) -> Index:
+            def target(scope: Scope, index: Index, start: Size = start) -> Index:
                 return (*index[:axis], index[axis] + start, *index[axis + 1 :])
 
             self._partial(number, eqn, x, target, None)
@@ -250,9 +251,10 @@ def _wide(scope: Scope, atom: Atom, index: Index) -> Node:
     return rules.converted(scope, node, rules.wide(node.dtype))
 
 
-def _collapsed(offset: Affine, axes: Sequence[LoopVar]) -> int | None:
+def _collapsed(offset: Affine, axes: Sequence[LoopVar]) -> Size | None:
     """The one stride of several axes taken as one, None if they have none."""
-    stride, expected = 0, None
+    stride: Size = 0
+    expected = None
     for axis in reversed([a for a in axes if a.size != 1]):
         c = offset.coefficient(axis)
         if expected is not None and c != expected:
@@ -261,13 +263,13 @@ def _collapsed(offset: Affine, axes: Sequence[LoopVar]) -> int | None:
     return stride
 
 
-def _blas_layout(strides: Sequence[int], sizes: Sequence[int]) -> tuple[int, int, int] | None:
+def _blas_layout(strides: Sequence[Size], sizes: Sequence[Size]) -> tuple[Size, Size, Size] | None:
     """Strides that BLAS accepts, with sizes of 1 given a stride that fits."""
     batch, rows, columns = strides
     if columns == 1 or sizes[2] == 1:
         rows = rows if sizes[1] != 1 else sizes[2]
-        return (batch, rows, 1) if rows >= sizes[2] else None
+        return (batch, rows, 1) if is_at_least(rows, sizes[2]) else None
     if rows == 1 or sizes[1] == 1:
         columns = columns if sizes[2] != 1 else sizes[1]
-        return (batch, 1, columns) if columns >= sizes[1] else None
+        return (batch, 1, columns) if is_at_least(columns, sizes[1]) else None
     return None

@@ -3,52 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
-from functx import shapes
 from functx.backend import write_map
 from functx.backends.loops.analysis import analyse
 from functx.backends.loops.build import build_kernel
 from functx.backends.loops.clusters import Group, make_groups
-from functx.backends.loops.control import bodies, first_numbers, is_native, shift, updating
+from functx.backends.loops.control import bodies, bound_sizes, first_numbers, input_sizes, is_native, shift, updating
 from functx.backends.loops.nodes import Accumulate, Call, Copy, Kernel, Loop, MatMul, Place, Program, Sort, Step, Storage
 from functx.backends.loops.plan import Planner
 from functx.backends.loops.roots import Analysis, CallRoot, SortRoot, Target
 from functx.backends.loops.schedule import in_order
+from functx.backends.loops.sizes import symbols
 from functx.errors import BackendError
-from functx.ir import Atom, Graph
+from functx.ir import Graph
 
 
-def lower(graph: Graph, target: Target, base: int = 0) -> Program:
-    """The program of a graph. ``base``: the number of its first equation.
+def lower(graph: Graph, target: Target, base: int = 0, known: AbstractSet[str] | None = None) -> Program:
+    """The program of a graph. ``base``: the number of its first equation. ``known``: the names of sizes that are known before the program
+    begins; of a whole graph they are those that its inputs tell.
 
     Raises:
-      BackendError: a size is symbolic; such graphs are not compiled.
+      BackendError: nothing tells a size, or a result has a size that is not known before.
     """
-    _check_static(graph)
-    analysis = analyse(graph, target)
+    if known is None:
+        known = input_sizes(graph).keys()
+        _check_sizes(graph, known)
+    bound = bound_sizes(graph, known)
+    analysis = analyse(graph, target, {name: graph.eqns[number].outputs[0] for name, number in bound.items()})
     begins = list(first_numbers(graph, base))
-    steps = [(_step(analysis, group, target, begins), group) for group in make_groups(analysis)]
+    steps = [(_step(analysis, group, target, begins, known | bound.keys()), group) for group in make_groups(analysis)]
     steps = [(step, group) for step, group in steps if not _is_empty(step)]
     steps += [(Copy(result, source), Group(None, (), [], [])) for result, source in analysis.repeats]
     steps = in_order(steps, analysis.written)
     constants = [v for v, _ in graph.consts]
     writes = write_map(graph)
     places = {v: Storage(Place.INPUT, writes[k]) if k in writes else Storage(Place.OUTPUT, k) for k, v in enumerate(analysis.results)}
-    planned, storage, workspace, lives = Planner(steps, [*graph.in_vars, *constants], places, analysis.written).run()
+    planned, storage, workspace, lives = Planner(steps, [*graph.in_vars, *constants], places, analysis.written, known).run()
     storage.update({v: Storage(Place.INPUT, k) for k, v in enumerate(graph.in_vars)})
     storage.update({v: Storage(Place.CONSTANT, k) for k, v in enumerate(constants)})
-    program = Program(planned, storage, graph, analysis.results, workspace, lives)
+    program = Program(planned, storage, graph, analysis.results, workspace, lives, frozenset(bound))
     shift(program, base)
     return program
 
 
-def _check_static(graph: Graph) -> None:
-    atoms: list[Atom] = [*graph.in_vars, *(v for eqn in graph.eqns for v in eqn.outputs)]
-    if not all(shapes.is_static(atom.aval.shape) for atom in atoms):
-        raise BackendError("this graph has symbolic sizes", why="compiled code is specialized to sizes", fix="use backend='reference'")
+def _check_sizes(graph: Graph, known: AbstractSet[str]) -> None:
+    needed = symbols(d for a in (*graph.in_avals, *graph.out_avals) for d in a.shape)
+    if unknown := sorted(needed - known):
+        raise BackendError(
+            f"the size {unknown[0]} is not known before the compiled code runs",
+            why="no argument has an axis of that size",
+            fix="use backend='reference'",
+        )
 
 
-def _step(analysis: Analysis, group: Group, target: Target, begins: Sequence[Mapping[str, int]]) -> Step:
+def _step(analysis: Analysis, group: Group, target: Target, begins: Sequence[Mapping[str, int]], known: AbstractSet[str]) -> Step:
     if group.form is not None:
         return build_kernel(analysis, group)
     root = group.roots[0]
@@ -56,7 +65,7 @@ def _step(analysis: Analysis, group: Group, target: Target, begins: Sequence[Map
         eqn = analysis.graph.eqns[root.eqn]
         if not is_native(eqn):
             return Call(root.eqn, root.inputs, root.outputs, root.eqn)
-        programs = {name: lower(updating(eqn, name, body), target, begins[root.eqn][name]) for name, body in bodies(eqn).items()}
+        programs = {name: lower(updating(eqn, name, body), target, begins[root.eqn][name], known) for name, body in bodies(eqn).items()}
         return Loop(root.eqn, root.inputs, root.outputs, root.eqn, eqn, programs)
     if isinstance(root, SortRoot):
         return Sort(root.inputs, root.outputs, root.order, root.rows, root.n, root.num_keys, root.top, (root.eqn,))

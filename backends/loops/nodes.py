@@ -15,6 +15,7 @@ import numpy as np
 
 from functx.backends.loops.affine import Affine, Dynamic, LoopVar, inner_symbols
 from functx.ir import Eqn, Graph, Literal, Var
+from functx.shapes import Dim, Size
 
 # --- values -------------------------------------------------------------------------------------------------------------------------------
 
@@ -57,8 +58,8 @@ class Inside(Node):
     """``lo <= index < hi``, as a bool. A bound that is None is not checked."""
 
     index: Affine
-    lo: int | None
-    hi: int | None
+    lo: Size | None
+    hi: Size | None
 
 
 @dataclass(eq=False, slots=True)
@@ -127,7 +128,7 @@ class Check:
     value: Node
     place: Affine
     axis: int = 0
-    size: int = 0
+    size: Size = 0
     dtype: np.dtype | None = None
 
 
@@ -202,8 +203,8 @@ class Matrix:
     """An operand of a product inside a buffer: strides in elements along (batch, rows, columns); one of the last two is 1."""
 
     var: Var
-    offset: int
-    strides: tuple[int, int, int]
+    offset: Size
+    strides: tuple[Size, Size, Size]
 
 
 @dataclass(eq=False, slots=True)
@@ -213,7 +214,7 @@ class MatMul:
     out: Var
     x: Matrix
     y: Matrix
-    sizes: tuple[int, int, int, int]  # batch, m, n, k
+    sizes: tuple[Size, Size, Size, Size]  # batch, m, n, k
     eqns: tuple[int, ...] = ()
 
 
@@ -226,8 +227,8 @@ class Sort:
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
     order: Var
-    rows: int
-    n: int
+    rows: Size
+    n: Size
     num_keys: int
     top: int | None = None
     eqns: tuple[int, ...] = ()
@@ -255,6 +256,11 @@ class Loop(Call):
     equation: Eqn
     bodies: dict[str, Program]
 
+    @property
+    def binds(self) -> Dim | None:
+        """The size that the loop finds: how often its body ran. Its results beyond the carry are stacks of that length."""
+        return self.equation.params.get("steps")
+
 
 @dataclass(eq=False, slots=True)
 class Copy:
@@ -278,6 +284,7 @@ class Place(enum.Enum):
     CONSTANT = "constant"  # index: which constant of the graph
     OUTPUT = "output"  # index: which output
     WORKSPACE = "workspace"  # index: byte offset
+    HEAP = "heap"  # index: which block, taken when the equation runs that binds a size of it
     ROW = "row"  # a small array inside one kernel, one row at a time
     REGISTER = "register"  # never in memory
 
@@ -287,17 +294,19 @@ class Storage:
     """Where a variable lives, and under which number."""
 
     place: Place
-    index: int = 0
+    index: Size = 0
 
 
 @dataclass(eq=False, slots=True)
 class Program:
     """A lowered graph: steps in order, where every variable lives, and the variable of each output; of the variables in memory that are
-    written, the step that writes them first and the one that needs them last (for results: the number of steps)."""
+    written, the step that writes them first and the one that needs them last (for results: the number of steps); and the sizes that its
+    steps bind."""
 
     steps: list[Step]
     storage: dict[Var, Storage]
     graph: Graph
     results: list[Var]
-    workspace_bytes: int
+    workspace_bytes: Size
     lives: dict[Var, tuple[int, int]]
+    bound: frozenset[str]

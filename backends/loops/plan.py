@@ -1,4 +1,5 @@
-"""Where every value lives: registers, row buffers, outputs, inputs that are written, or one workspace arena; which values share memory.
+"""Where every value lives: registers, row buffers, outputs, inputs that are written, one workspace arena, or, where its size becomes known
+on the way, a block of its own; which values share memory.
 
 A value may take over the buffer of one that is read for the last time by the same kernel, at the same place. A partial write (slice_set,
 scatter) takes over the buffer of its base, or is preceded by a copy. The new value of an input ends in the input's own buffer: it is made
@@ -7,16 +8,18 @@ there if the old value is not read any more and nothing that follows can fail, e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from functx.backends.loops.affine import Affine, LoopVar, substitute, var
+from functx.backends.loops.arena import arrange
 from functx.backends.loops.clusters import Group, reduces_into
 from functx.backends.loops.nodes import Call, Check, Copy, Form, Kernel, Load, Loop, MatMul, Place, Sort, Stage, Step, Storage, Store
-from functx.backends.loops.packing import Interval, pack
 from functx.backends.loops.roots import StoreRoot
+from functx.backends.loops.sizes import hint, is_at_least, nbytes, symbols
 from functx.ir import Var
+from functx.shapes import Size, size
 from functx.util import unique
 
 ROW_BYTES = 16384  # a row kept between the stages of a kernel lies on the stack up to this size
@@ -63,8 +66,8 @@ def _place(offset: Affine, stage: Stage) -> str:
     return substitute(offset, lambda v: var(own[v]) if v in own else None).key
 
 
-def _row_bytes(group: Group, v: Var, stage: int) -> int:
-    return math.prod(group.inner[stage]) * v.aval.dtype.itemsize
+def _row_bytes(group: Group, v: Var, stage: int) -> Size:
+    return size(group.inner[stage]) * v.aval.dtype.itemsize
 
 
 def local_places(kernel: Kernel, group: Group, used_outside: set[Var]) -> dict[Var, Storage]:
@@ -76,13 +79,13 @@ def local_places(kernel: Kernel, group: Group, used_outside: set[Var]) -> dict[V
             continue
         if v not in loaded:
             out[v] = Storage(Place.REGISTER)
-        elif group.form is Form.ROWS and not reduces_into(group, v) and _row_bytes(group, v, stage) <= ROW_BYTES:
+        elif group.form is Form.ROWS and not reduces_into(group, v) and is_at_least(ROW_BYTES, _row_bytes(group, v, stage)):
             out[v] = Storage(Place.ROW)
     return out
 
 
 def _same_memory(a: Var, b: Var) -> bool:
-    return a.aval.dtype == b.aval.dtype and math.prod(a.aval.shape) == math.prod(b.aval.shape)
+    return a.aval.dtype == b.aval.dtype and size(a.aval.shape) == size(b.aval.shape)
 
 
 class Planner:
@@ -92,12 +95,18 @@ class Planner:
       given: inputs and constants.
       results: where the results lie. The new value of an input lies where the input does.
       written: the new values of inputs -> the inputs.
+      known: the names of sizes that are known before the first step.
     """
 
     def __init__(
-        self, steps: Sequence[tuple[Step, Group]], given: Iterable[Var], results: Mapping[Var, Storage], written: Mapping[Var, Var]
+        self,
+        steps: Sequence[tuple[Step, Group]],
+        given: Iterable[Var],
+        results: Mapping[Var, Storage],
+        written: Mapping[Var, Var],
+        known: AbstractSet[str],
     ):
-        self.given, self.results, self.written = set(given), results, written
+        self.given, self.results, self.written, self.known = set(given), results, written, known
         self.inputs = {results[new]: old for new, old in written.items()}  # by where they lie
         self.groups = {id(step): group for step, group in steps}
         self.steps = [step for step, _ in steps]
@@ -106,7 +115,7 @@ class Planner:
         self.shared: dict[Var, _Shared] = {}  # the buffer of every value that is made, and of every input that is written
         self.candidates: dict[Var, list[Var]] = {}  # what a value may overwrite by the way in which its kernel reads it
 
-    def run(self) -> tuple[list[Step], dict[Var, Storage], int, dict[Var, tuple[int, int]]]:
+    def run(self) -> tuple[list[Step], dict[Var, Storage], Size, dict[Var, tuple[int, int]]]:
         """The steps with the copies that they need, the places, the bytes of the arena, and from when to when it needs each variable."""
         self._lifetimes()
         self._locals()
@@ -251,16 +260,20 @@ class Planner:
                 out.append(Copy(old, new))
         return out
 
-    def _arena(self) -> tuple[dict[Var, Storage], int]:
+    def _arena(self) -> tuple[dict[Var, Storage], Size]:
         buffers = dict.fromkeys(self.shared[v] for v in self.born if v not in self.storage and v not in self.given)
-        intervals = []
+        blocks, late = [], 0
         for buffer in buffers:
             if buffer.home is not None:
                 self.storage.update(dict.fromkeys(buffer.members, buffer.home))
                 continue
-            size = max(math.prod(v.aval.shape) * v.aval.dtype.itemsize for v in buffer.members)
-            intervals.append(Interval(buffer, size, buffer.born, buffer.dies))
-        offsets, total = pack(intervals)
+            needed = max(map(nbytes, buffer.members), key=hint)
+            if symbols((needed,)) <= self.known:
+                blocks.append((buffer, needed, buffer.born, buffer.dies))
+            else:
+                self.storage.update(dict.fromkeys(buffer.members, Storage(Place.HEAP, late)))
+                late += 1
+        offsets, total = arrange(blocks)
         for buffer, offset in offsets.items():
             self.storage.update(dict.fromkeys(buffer.members, Storage(Place.WORKSPACE, offset)))
         return self.storage, total

@@ -5,14 +5,16 @@ from __future__ import annotations
 from functx.backend import CompiledStep, write_map
 from functx.backends.loops.nodes import Call, Copy, Kernel, Loop, MatMul, Place, Program, Sort, Step, Storage
 from functx.backends.loops.plan import writes
+from functx.backends.loops.sizes import hint, text
 from functx.ir import Eqn, Var
 from functx.memory_plan import Buffer, MemoryPlan
+from functx.shapes import Size
 
 _KINDS = {Kernel: "kernel", MatMul: "BLAS product", Sort: "sort", Call: "reference implementation", Loop: "loop", Copy: "copy"}
-_PLACES = {Place.WORKSPACE: "workspace + {}", Place.OUTPUT: "result {}", Place.INPUT: "input {}, in place"}
+_PLACES = {Place.WORKSPACE: "workspace + {}", Place.OUTPUT: "result {}", Place.INPUT: "input {}, in place", Place.HEAP: "block {}"}
 
 
-def memory_plan(program: Program, workspace_bytes: int) -> MemoryPlan:
+def memory_plan(program: Program, workspace_bytes: Size) -> MemoryPlan:
     """The plan of a program. Its workspace (the arena and the scratch memory of kernels) and the results are there from the beginning."""
     graph = program.graph
     producer = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
@@ -23,14 +25,13 @@ def memory_plan(program: Program, workspace_bytes: int) -> MemoryPlan:
         helps = "" if v in producer or eqn is None else "for "
         what = f"{helps}{eqn.primitive.name if eqn else 'copy'} {v.aval}"
         buffers.append(Buffer(what, v.aval.nbytes_hint, born, dies, _place(program.storage[v]), eqn and eqn.source))
-    scratch = workspace_bytes - program.workspace_bytes
+    scratch = hint(workspace_bytes) - hint(program.workspace_bytes)
     if scratch > 0 and program.steps:
-        buffers.append(
-            Buffer("scratch memory of kernels and loops", scratch, 0, len(program.steps) - 1, f"workspace + {program.workspace_bytes}")
-        )
+        place = f"workspace + {text(program.workspace_bytes)}"
+        buffers.append(Buffer("scratch memory of kernels and loops", scratch, 0, len(program.steps) - 1, place))
     in_place = write_map(graph)
     results = sum(aval.nbytes_hint for k, aval in enumerate(graph.out_avals) if k not in in_place)
-    return MemoryPlan(workspace_bytes + results, workspace_bytes, tuple(buffers))
+    return MemoryPlan(hint(workspace_bytes) + results, hint(workspace_bytes), tuple(buffers))
 
 
 def _reader(program: Program, step: Step) -> Eqn | None:
@@ -39,13 +40,13 @@ def _reader(program: Program, step: Step) -> Eqn | None:
 
 
 def _place(storage: Storage) -> str:
-    return _PLACES[storage.place].format(storage.index)
+    return _PLACES[storage.place].format(text(storage.index))
 
 
 def sizes_of(step: Step) -> str:
     """The sizes of a step's loops."""
     if isinstance(step, Kernel):
-        return " x ".join(str(v.size) for v in (*step.outer, *max((s.axes for s in step.stages), key=len))) or "one value"
+        return " x ".join(text(v.size) for v in (*step.outer, *max((s.axes for s in step.stages), key=len))) or "one value"
     if isinstance(step, MatMul):
         batch, m, n, k = step.sizes
         return f"{batch} x ({m} x {k}) @ ({k} x {n})"

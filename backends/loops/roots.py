@@ -5,7 +5,7 @@ What becomes a root is decided in :mod:`analysis`, how it is described in :mod:`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,7 +14,9 @@ import numpy as np
 from functx.backends.loops import rules
 from functx.backends.loops.nodes import Matrix, Node
 from functx.backends.loops.scope import Index, Scope
+from functx.backends.loops.sizes import symbols
 from functx.ir import Atom, Eqn, Graph, Var
+from functx.shapes import Shape, Size
 
 
 class Target(Protocol):
@@ -39,7 +41,7 @@ class StoreRoot(Root):
     """``var[target(i)] = value(i)`` for all i of ``shape``. ``base``: the array whose other elements ``var`` keeps."""
 
     var: Var
-    shape: tuple[int, ...]
+    shape: Shape
     value: Callable[[Scope, Index], Node]
     target: Callable[[Scope, Index], Index] = field(default=lambda scope, index: index)
     base: Var | None = None
@@ -55,8 +57,8 @@ class ReduceRoot(Root):
 
     var: Var
     op: str
-    kept: tuple[int, ...]
-    reduced: tuple[int, ...]
+    kept: Shape
+    reduced: Shape
     value: Callable[[Scope, Index, Index], Node]
     reads: tuple[Atom, ...] = ()
 
@@ -92,7 +94,7 @@ class CheckRoot(Root):
     kind: str
     atom: Atom
     axis: int = 0
-    size: int = 0
+    size: Size = 0
     dtype: np.dtype | None = None
 
     @property
@@ -108,7 +110,7 @@ class MatMulRoot(Root):
     var: Var
     x: Matrix
     y: Matrix
-    sizes: tuple[int, int, int, int]
+    sizes: tuple[Size, Size, Size, Size]
 
     @property
     def reads(self) -> tuple[Atom, ...]:
@@ -123,8 +125,8 @@ class SortRoot(Root):
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
     order: Var
-    rows: int
-    n: int
+    rows: Size
+    n: Size
     num_keys: int
     top: int | None = None
 
@@ -160,7 +162,12 @@ class Analysis:
     results: list[Var]  # one per output, each a buffer of its own
     repeats: list[tuple[Var, Var]]  # (result, what it is a copy of)
     written: dict[Var, Var]  # new values of inputs -> the inputs
+    binders: Mapping[str, Var]  # sizes that become known on the way -> what tells them
     overwritten: dict[Var, int]  # bases of partial writes that nothing needs after the equation of that number
+
+    def binders_of(self, sizes: Iterable[Size]) -> set[Var]:
+        """What tells these sizes, where they become known on the way."""
+        return {self.binders[name] for name in symbols(sizes) if name in self.binders} if self.binders else set()
 
     def scope(self, carried: frozenset[Var] = frozenset()) -> Scope:
         """A fresh scope."""

@@ -12,13 +12,15 @@ import numpy as np
 from functx.backends.loops.affine import ZERO, Affine, Dynamic, divmod_affine, reindex, var
 from functx.backends.loops.nodes import Constant, Node, Position
 from functx.backends.loops.scope import Index, Rule, Scope
+from functx.backends.loops.sizes import is_at_least
 from functx.dtypes import BOOL, FLOAT32, INT64, is_inexact
 from functx.ir import Atom, Eqn, Literal, Var
 from functx.ops.elementwise import convert
+from functx.shapes import Shape, Size
 from functx.util import zip_strict
 
 
-def _shape(atom: Atom) -> tuple[int, ...]:
+def _shape(atom: Atom) -> Shape:
     return atom.aval.shape
 
 
@@ -124,7 +126,7 @@ def dot_operands(eqn: Eqn, kept: Sequence[Affine], contracted: Sequence[Affine])
     return out[0], out[1]
 
 
-def region(scope: Scope, index: Index, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[int], guard: Node | None):
+def region(scope: Scope, index: Index, starts: Sequence[Size], steps: Sequence[int], sizes: Sequence[Size], guard: Node | None):
     """Which part of an index lies in a region: (condition, guard, index into the region). A condition of None is always true."""
     condition, source = None, []
     for i, start, step, n in zip_strict(index, starts, steps, sizes):
@@ -158,13 +160,14 @@ def _slice_set(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node
 
 
 def _concatenate(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
-    axis, start, parts = eqn.params["axis"], 0, []
+    axis, parts = eqn.params["axis"], []
+    start: Size = 0
     for x in eqn.inputs:
         n = _shape(x)[axis]
-        if n:
+        if n != 0:
             offset = index[axis] - start if n != 1 else ZERO
             below = scope.inside(index[axis], None, start + n, guard)
-            inner = scope.both(guard, scope.inside(index[axis], start or None, start + n, guard))
+            inner = scope.both(guard, scope.inside(index[axis], None if start == 0 else start, start + n, guard))
             scope.assume(offset, inner, n)
             parts.append((below, scope.value(x, (*index[:axis], offset, *index[axis + 1 :]), inner)))
         start += n
@@ -194,28 +197,34 @@ def indexed(scope: Scope, x: Atom, indices: Sequence[Atom], axes: Sequence[int],
     return tuple(chosen[a] if a in chosen else rest.pop(0) for a in range(len(_shape(x))))
 
 
-def wrapped(scope: Scope, atom: Atom, index: Index, size: int, guard: Node | None) -> Affine:
+def wrapped(scope: Scope, atom: Atom, index: Index, size: Size, guard: Node | None) -> Affine:
     """An integer operand as an index that counts from the end when negative."""
     node = scope.value(atom, index, guard)
     if isinstance(node, Constant):
         value = int(node.value)
         return Affine(value + size if value < 0 else value)
-    if isinstance(node, Position) and node.index.bounds()[0] >= 0:
+    if isinstance(node, Position) and _is_natural(node.index):
         return node.index
     if size == 1:
         return ZERO
     return var(Dynamic(scope.apply("wrap_index", (node, scope.integer(size)), INT64), size))
 
 
-def clamped(scope: Scope, starts: Sequence[Atom], shape: Sequence[int], sizes: Sequence[int]) -> list[Affine]:
+def _is_natural(index: Affine) -> bool:
+    """Whether an index is surely not negative."""
+    least, _ = index.bounds()
+    return least is not None and is_at_least(least, 0)
+
+
+def clamped(scope: Scope, starts: Sequence[Atom], shape: Sequence[Size], sizes: Sequence[Size]) -> list[Affine]:
     """Where a region of some size begins that is moved to where it fits."""
     out = []
     for start, d, n in zip_strict(starts, shape, sizes):
         node, last = scope.value(start, ()), d - n
         if last == 0:
             out.append(ZERO)
-        elif isinstance(node, Constant):
-            out.append(Affine(min(max(int(node.value), 0), last)))
+        elif isinstance(node, Constant) and (isinstance(last, int) or node.value <= 0):
+            out.append(Affine(min(max(int(node.value), 0), last) if isinstance(last, int) else 0))
         else:
             out.append(var(Dynamic(scope.apply("clamp_index", (node, scope.integer(last)), INT64), last + 1)))
     return out
@@ -227,14 +236,15 @@ def _dynamic_slice(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> 
     return scope.value(x, tuple(i + start for i, start in zip_strict(index, begin)), guard)
 
 
-def always_fits(atom: Atom, definitions: dict[Var, Eqn], size: int) -> bool:
+def always_fits(atom: Atom, definitions: dict[Var, Eqn], size: Size) -> bool:
     """Whether an index operand needs no check: a constant or an iota in range."""
     while isinstance(atom, Var) and atom in definitions and definitions[atom].primitive.name in ("broadcast", "reshape"):
         atom = definitions[atom].inputs[0]
     if isinstance(atom, Literal):
-        return -size <= int(atom.value) < size
+        value = int(atom.value)
+        return is_at_least(size, -value) and is_at_least(size - 1, value)
     eqn = definitions.get(atom)
-    return eqn is not None and eqn.primitive.name == "iota" and eqn.params["shape"][eqn.params["axis"]] <= size
+    return eqn is not None and eqn.primitive.name == "iota" and is_at_least(size, eqn.params["shape"][eqn.params["axis"]])
 
 
 def _logistic(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:

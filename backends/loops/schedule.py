@@ -45,7 +45,7 @@ def _needs(steps: Steps) -> list[set[int]]:
     needs: list[set[int]] = []
     last = None
     for k, (step, group) in enumerate(steps):
-        found = {maker for v in [*reads(step), *_bases(group)] for maker in makers.get(v, ())}
+        found = {maker for v in {*reads(step), *_bases(group), *group.reads} for maker in makers.get(v, ())}
         found |= {checked[check] for views in group.stages for view in views for check in view.after if check in checked}
         if can_fail(step):
             found |= {last} if last is not None else set()

@@ -13,8 +13,10 @@ import numpy as np
 
 from functx.backends.loops.affine import Affine, linear
 from functx.backends.loops.nodes import Apply, Carried, Constant, Inside, Load, Node, Position
+from functx.backends.loops.sizes import is_at_least, text
 from functx.dtypes import BOOL, INT64
 from functx.ir import Atom, Eqn, Literal, Var
+from functx.shapes import Dim, Size
 
 Index = tuple[Affine, ...]
 Rule = Callable[["Scope", Eqn, Index, "Node | None"], Node]
@@ -41,7 +43,7 @@ class Scope:
         self.definitions, self.rule_of, self.in_memory, self.carried = definitions, rule_of, in_memory, carried
         self.nodes: list[Node] = []
         self._memo: dict[tuple[Any, ...], Node] = {}
-        self._ranges: dict[tuple[str, int | None], tuple[int, int]] = {}
+        self._ranges: dict[tuple[str, int | None], tuple[Size, Size]] = {}
 
     def value(self, atom: Atom, index: Index, guard: Node | None = None) -> Node:
         """The value of an atom at an index, needed only where ``guard`` holds."""
@@ -75,22 +77,23 @@ class Scope:
         """A number as a node."""
         return self._add(Constant, ("constant", value.dtype.str, value.tobytes()), value.dtype, (), value)
 
-    def integer(self, value: int) -> Node:
-        """An int64 constant."""
-        return self.constant(np.int64(value))
+    def integer(self, value: Size) -> Node:
+        """An int64 constant, or a size that is known when the code runs."""
+        return self.position(Affine(value)) if isinstance(value, Dim) else self.constant(np.int64(value))
 
     def position(self, index: Affine, dtype: np.dtype = INT64) -> Node:
         """An index as a value."""
         return self._add(Position, ("position", index, dtype), dtype, (index,), index)
 
-    def inside(self, index: Affine, lo: int | None, hi: int | None, guard: Node | None = None) -> Node | None:
+    def inside(self, index: Affine, lo: Size | None, hi: Size | None, guard: Node | None = None) -> Node | None:
         """``lo <= index < hi``, None if that is always so where ``guard`` holds."""
         least, most = self._ranges.get((index.key, guard.id if guard else None)) or index.bounds()
-        lo = None if lo is None or least >= lo else lo
-        hi = None if hi is None or most < hi else hi
+        lo = None if lo is None or least is not None and is_at_least(least, lo) else lo
+        hi = None if hi is None or most is not None and is_at_least(hi - 1, most) else hi
         if lo is None and hi is None:
             return None
-        return self._add(Inside, ("inside", index, lo, hi), BOOL, (index,), index, lo, hi)
+        bounds = tuple(None if bound is None else text(bound) for bound in (lo, hi))
+        return self._add(Inside, ("inside", index, *bounds), BOOL, (index,), index, lo, hi)
 
     def both(self, a: Node | None, b: Node | None) -> Node | None:
         """The conjunction of two conditions (None: true)."""
@@ -108,9 +111,9 @@ class Scope:
             node = self._memo[key] = self._append(Apply(len(self.nodes), dtype, depends, op, tuple(args), params))
         return node
 
-    def assume(self, index: Affine, guard: Node | None, size: int) -> None:
+    def assume(self, index: Affine, guard: Node | None, size: Size) -> None:
         """Take for granted that ``0 <= index < size`` where ``guard`` holds."""
-        self._ranges[index.key, guard.id if guard else None] = (0, max(size - 1, 0))
+        self._ranges[index.key, guard.id if guard else None] = (0, size - 1)
 
     def _add(self, kind: type, key: tuple[Any, ...], dtype: np.dtype, index: Sequence[Affine], *rest: Any) -> Node:
         node = self._memo.get(key)

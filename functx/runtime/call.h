@@ -26,7 +26,7 @@ typedef struct FunctxCall {
   void* const* inputs;           /* data pointers, one per input; `run` writes to those only of which outputs are new values */
   const int64_t* const* strides; /* byte strides of each input, rank entries; may be zero or negative */
   void* const* outputs;          /* C-contiguous, allocated by the caller; the new value of an input is that input itself */
-  const int64_t* dims;           /* values of symbolic sizes, or NULL */
+  int64_t* dims;                 /* sizes known only at run time: those that inputs tell, then room for those that `run` finds; or NULL */
   void* workspace;               /* one arena, 64-byte aligned, contents undefined; never NULL */
 
   /* Memory for a size known only at run time: 64-byte aligned, contents undefined, freed after `run` returns. NULL when

@@ -43,7 +43,12 @@ int call_back(void* opaque, int32_t eqn, void* const* inputs, void* const* outpu
     } else {
       PyObject* in = addresses(inputs);
       PyObject* out = in ? addresses(outputs) : nullptr;
-      if (out) result = PyObject_CallFunction(context.callback, "iOO", static_cast<int>(eqn), in, out);
+      if (out && context.dims) {
+        const auto dims = reinterpret_cast<unsigned long long>(context.dims);
+        result = PyObject_CallFunction(context.callback, "iOOK", static_cast<int>(eqn), in, out, dims);
+      } else if (out) {
+        result = PyObject_CallFunction(context.callback, "iOO", static_cast<int>(eqn), in, out);
+      }
       Py_XDECREF(in);
       Py_XDECREF(out);
     }
@@ -103,6 +108,7 @@ int Library::run(FunctxCall& call, Context& context) const {
   call.allocate = allocate;
   call.callback = call_back;
   call.context = &context;
+  context.dims = call.dims;
   call.error_eqn = -1;
   PyThreadState* unlocked = PyEval_SaveThread();
   const int status = entry_(&call);

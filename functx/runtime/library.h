@@ -18,6 +18,7 @@ namespace functx {
 // What `context` points to during a call.
 struct Context {
   PyObject* callback = nullptr;  // borrowed
+  int64_t* dims = nullptr;       // those of the call
   std::vector<Memory> allocated;
   bool raised = false;  // by a callback: the exception waits in `error` until generated code has returned
   PyObject* error[3] = {nullptr, nullptr, nullptr};

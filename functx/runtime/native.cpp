@@ -76,7 +76,8 @@ class Arguments {
   std::vector<const int64_t*> rows_;
 };
 
-nb::tuple run_library(const Library& library, const nb::list& inputs, const nb::list& outputs, int64_t workspace_bytes, nb::object callback) {
+nb::tuple run_library(const Library& library, const nb::list& inputs, const nb::list& outputs, int64_t workspace_bytes, nb::object callback,
+                      std::vector<int64_t> dims) {
   if (library.is_closed()) throw nb::value_error("run() of a closed library");
   if (workspace_bytes < 0) throw nb::value_error("workspace must not be negative");
   const Arguments arguments(inputs, outputs);
@@ -88,6 +89,7 @@ nb::tuple run_library(const Library& library, const nb::list& inputs, const nb::
   call.strides = arguments.strides();
   call.outputs = arguments.outputs();
   call.workspace = workspace.data();
+  call.dims = dims.empty() ? nullptr : dims.data();
   const int status = library.run(call, context);
   if (context.raised) {
     context.restore();
@@ -106,10 +108,11 @@ using Shape = std::vector<int64_t>;
 // A plan from its description; see functx.transforms.native_calls, which makes it.
 nb::object make_plan(const Library& library, int64_t workspace_bytes, nb::object callback, nb::object on_error, const nb::list& constants,
                      const nb::list& inputs, const nb::list& outputs, const nb::list& values, const nb::list& layouts,
-                     std::vector<int64_t> written, nb::object aliases, const nb::list& build, nb::object finish) {
+                     std::vector<int64_t> written, nb::object aliases, const nb::list& build, nb::object finish, int64_t sizes) {
   auto plan = std::make_unique<Plan>();
   plan->library = std::make_shared<Library>(library);
   plan->workspace_bytes = workspace_bytes;
+  plan->sizes = sizes;
   plan->callback = share(callback);
   plan->on_error = share(on_error);
   for (nb::handle array : constants) plan->constants.push_back(share(array));
@@ -173,14 +176,15 @@ NB_MODULE(_native, module) {
       .def("__init__", [](Library* self, const std::filesystem::path& path) { new (self) Library(path.string()); }, "path"_a,
            "Loads the library at path; OSError with the loader's words if it cannot be loaded or exports no `run`.")
       .def("run", run_library, "inputs"_a, "outputs"_a, "workspace"_a = 0, "callback"_a = nb::none(),
+           "dims"_a = std::vector<int64_t>(),
            "Calls the library without Python's lock; returns (status, eqn, kind, (v0, v1, v2, v3)).\n\n"
            "inputs: list of numpy.ndarray with any strides. outputs: list of C-contiguous writeable numpy.ndarray.\n"
-           "workspace: bytes of scratch memory. callback(eqn, inputs, outputs): called with two lists of addresses; what it\n"
-           "raises is raised from here. dtypes and shapes are not checked. ValueError after close().")
+           "workspace: bytes of scratch memory. callback(eqn, inputs, outputs): called with two lists of addresses, and with the\n"
+           "address of the sizes where there are some; what it raises is raised from here. dims: values of sizes. dtypes and shapes are not checked. ValueError after close().")
       .def("close", &Library::close, "Unloads the library, once calls still running have returned; closing twice is harmless.");
 
   module.def("make_plan", make_plan, "library"_a, "workspace_bytes"_a, "callback"_a.none(), "on_error"_a, "constants"_a, "inputs"_a,
-             "outputs"_a, "values"_a, "layouts"_a, "written"_a, "aliases"_a.none(), "build"_a, "finish"_a.none(),
+             "outputs"_a, "values"_a, "layouts"_a, "written"_a, "aliases"_a.none(), "build"_a, "finish"_a.none(), "sizes"_a = 0,
              "How an entry is called, for CompiledFunction._install; see functx.transforms.native_calls.");
   module.def("set_context_variables", [](nb::handle trace, nb::handle config) { functx::set_context_variables(trace.ptr(), config.ptr()); },
              "trace"_a, "config"_a, "The context variables of the current trace and of the configuration.");

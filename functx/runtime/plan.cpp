@@ -311,6 +311,9 @@ Outcome Plan::run(PyObject* const* leaves, size_t count, PyObject** result) cons
     raw.inputs = call.pointers.data();
     raw.outputs = call.out_pointers.data();
     raw.workspace = workspace.data();
+    SmallVector<int64_t, 8> dims;
+    dims.resize(sizes);
+    raw.dims = sizes ? dims.data() : nullptr;
     Context context;
     context.callback = callback.get();
     const int status = library->run(raw, context);

@@ -85,6 +85,7 @@ class Plan {
  public:
   std::shared_ptr<Library> library;
   int64_t workspace_bytes = 0;
+  int64_t sizes = 0;  // how many sizes the code finds on the way
   Ref callback, on_error;
   std::vector<Ref> constants;  // arrays passed after the graph's inputs
   std::vector<InputSource> inputs;

@@ -73,7 +73,7 @@ static void kernel3(const float* __restrict a0, float* __restrict a1) {
 
 extern "C" int run(FunctxCall* call) {
   // dot_general: 1 x (64 x 16) @ (16 x 4)
-  matmul<float>(Matrix<float>{(float*)call->inputs[2] + 0, 0, 16, 1}, Matrix<float>{(float*)call->inputs[0] + 0, 0, 4, 1}, (float*)((char*)call->workspace + 0), 1, 64, 4, 16, 64, 4, false);
+  matmul<float>(Matrix<float>{(float*)call->inputs[2] + 0, 0, 16, 1}, Matrix<float>{(float*)call->inputs[0] + 0, 0, 4, 1}, (float*)((char*)call->workspace + 0), 1, 64, 4, 16);
   // tanh, sub, mul_zero
   kernel0((float*)((char*)call->workspace + 0), (float*)call->inputs[1], (float*)call->inputs[3], (float*)((char*)call->workspace + 1024));
   // reduce_sum
@@ -83,6 +83,6 @@ extern "C" int run(FunctxCall* call) {
   // reduce_sum
   kernel3((float*)((char*)call->workspace + 1024), (float*)call->outputs[2]);
   // dot_general: 1 x (16 x 64) @ (64 x 4)
-  matmul<float>(Matrix<float>{(float*)call->inputs[2] + 0, 0, 1, 16}, Matrix<float>{(float*)((char*)call->workspace + 1024) + 0, 0, 4, 1}, (float*)call->outputs[1], 1, 16, 4, 64, 16, 4, false);
+  matmul<float>(Matrix<float>{(float*)call->inputs[2] + 0, 0, 1, 16}, Matrix<float>{(float*)((char*)call->workspace + 1024) + 0, 0, 4, 1}, (float*)call->outputs[1], 1, 16, 4, 64);
   return FUNCTX_OK;
 }

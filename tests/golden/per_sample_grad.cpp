@@ -48,7 +48,7 @@ static void kernel1(const float* __restrict a0, const float* __restrict a1, floa
 
 extern "C" int run(FunctxCall* call) {
   // dot_general: 1 x (64 x 16) @ (16 x 4)
-  matmul<float>(Matrix<float>{(float*)call->inputs[2] + 0, 0, 16, 1}, Matrix<float>{(float*)call->inputs[0] + 0, 0, 4, 1}, (float*)call->outputs[1], 1, 64, 4, 16, 64, 4, false);
+  matmul<float>(Matrix<float>{(float*)call->inputs[2] + 0, 0, 16, 1}, Matrix<float>{(float*)call->inputs[0] + 0, 0, 4, 1}, (float*)call->outputs[1], 1, 64, 4, 16);
   // mul_zero
   kernel0((float*)call->outputs[1], (float*)call->inputs[1], (float*)call->inputs[3]);
   // dot_general
