@@ -167,6 +167,36 @@ def test_vmap_equals_the_loop_over_examples(f, plain):
 # --- known answers ------------------------------------------------------------------------------------------------------------------------
 
 
+def _steps_until(limit):
+    def f(x):
+        body = lambda s: (s[0] * 1.7 + np.sin(s[0] * s[1]), s[1] + 0.25, s[2] + 1)  # noqa: E731
+        return fx.while_loop(lambda s: s[0] < limit, body, (x, 1.0, 0))[0]
+
+    return f
+
+
+NATIVE_WHILE = {
+    "while": _steps_until(100.0),
+    "while in scan": lambda x: fx.scan(lambda c, k: (_steps_until(30.0)(c) / 20 + k, c), x, np.arange(3.0))[0],
+    "while in cond": lambda x: fx.cond(x > 2, _steps_until(50.0), lambda v: v * 3, x),
+    "while in while": lambda x: fx.while_loop(lambda v: v < 50, lambda v: _steps_until(8.0)(v / 9) + v, x),
+    "vmapped": lambda x: fx.vmap(_steps_until(80.0))(x * np.array([1.0, 3.0, 200.0])).sum(),
+    "no step": _steps_until(0.5),
+    "a traced bound": lambda x: fx.fori_loop(0, (x * 2).astype(np.int64), lambda i, v: v * 1.5 + np.sin(v * i), x),
+}
+
+
+@pytest.mark.parametrize("f", NATIVE_WHILE.values(), ids=NATIVE_WHILE)
+def test_reverse_mode_through_while_is_native_code(f):
+    compiled = fx.jit(fx.grad(f), backend="cpp")
+    for x in (np.float64(1.5), np.float64(2.75)):
+        np.testing.assert_allclose(compiled(x), fx.grad(f)(x), rtol=1e-9)
+        assert compiled.half.compiled(x)[1].executable.fallbacks == []
+    second = fx.jit(fx.grad(fx.grad(f)), backend="cpp")
+    np.testing.assert_allclose(second(x), fx.grad(fx.grad(f))(x), rtol=1e-7)
+    assert second.half.compiled(x)[1].executable.fallbacks == []
+
+
 def test_reverse_mode_through_while():
     f = lambda x: fx.lax.while_loop(lambda v: v < 100, lambda v: v * 2, x)  # noqa: E731
     assert_same(f(3.0), 192.0)

@@ -27,7 +27,8 @@ def loop_lines(step: Loop, names: Mapping[str, str], address: Address, workspace
       workspace: the memory of the bodies.
       slots: where the call keeps the values of sizes, by name.
     """
-    return {"scan": _scan, "while": _while, "cond": _cond}[step.equation.primitive.name](step, names, address, workspace, slots)
+    lines = {"scan": _scan, "while": _while, "cond": _cond, "whole": _whole}[step.equation.primitive.name]
+    return lines(step, names, address, workspace, slots)
 
 
 def _places(step: Loop, address: Address) -> tuple[list[str], list[str]]:
@@ -131,6 +132,12 @@ def _break(step: Loop, slots: Mapping[str, int]) -> str:
         return "if (!goes_on) break;"
     name = step.binds.expr.name
     return f"if (!goes_on) {{ {size_name(name)} = call->dims[{slots[name]}] = step; break; }}"
+
+
+def _whole(step: Loop, names: Mapping[str, str], address: Address, workspace: str, slots: Mapping[str, int]) -> list[str]:
+    declarations, places = _places(step, address)
+    outputs = [f"(char*){address(v)}" for v in step.outputs]
+    return [*declarations, *_frame("body", places, outputs, workspace), _call(names["graph"], "body")]
 
 
 def _cond(step: Loop, names: Mapping[str, str], address: Address, workspace: str, slots: Mapping[str, int]) -> list[str]:

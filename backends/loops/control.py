@@ -44,7 +44,7 @@ def first_numbers(graph: Graph, base: int) -> Iterator[dict[str, int]]:
 
 def is_native(eqn: Eqn) -> bool:
     """Whether an equation of control flow becomes code."""
-    known = eqn.primitive.name in ("scan", "while", "cond")
+    known = eqn.primitive.name in ("scan", "while", "cond", "whole")
     return known and all(array.nbytes <= MAX_CONSTANT for body in bodies(eqn).values() for _, array in body.consts)
 
 
@@ -93,7 +93,7 @@ def carried(eqn: Eqn) -> tuple[int, int]:
 
 def updating(eqn: Eqn, name: str, graph: Graph) -> Graph:
     """A body of a loop as a graph that writes the new carry into the inputs of the old one."""
-    if eqn.primitive.name == "cond" or name == "cond":
+    if eqn.primitive.name in ("cond", "whole") or name == "cond":
         return graph
     first, count = carried(eqn)
     written = [Output(slot.atom, OutRole.WRITE, first + k) for k, slot in enumerate(graph.outputs[:count])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from functx.backend import write_map
 from functx.backends.loops.analysis import analyse
@@ -19,27 +20,36 @@ from functx.errors import BackendError
 from functx.ir import Graph
 
 
-def lower(graph: Graph, target: Target, base: int = 0, known: AbstractSet[str] | None = None) -> Program:
-    """The program of a graph. ``base``: the number of its first equation. ``known``: the names of sizes that are known before the program
-    begins; of a whole graph they are those that its inputs tell.
+@dataclass(frozen=True)
+class Known:
+    """The names of sizes that are known: before the call, from its arguments, and before the program begins."""
+
+    called: frozenset[str]
+    begun: frozenset[str]
+
+
+def lower(graph: Graph, target: Target, base: int = 0, known: Known | None = None) -> Program:
+    """The program of a graph. ``base``: the number of its first equation. ``known``: of a body, the sizes that the enclosing program knows.
 
     Raises:
       BackendError: nothing tells a size, or a result has a size that is not known before.
     """
     if known is None:
-        known = input_sizes(graph).keys()
-        _check_sizes(graph, known)
-    bound = bound_sizes(graph, known)
+        names = frozenset(input_sizes(graph))
+        known = Known(names, names)
+        _check_sizes(graph, names)
+    bound = bound_sizes(graph, known.begun)
+    inside = Known(known.called, known.begun | bound.keys())
     analysis = analyse(graph, target, {name: graph.eqns[number].outputs[0] for name, number in bound.items()})
     begins = list(first_numbers(graph, base))
-    steps = [(_step(analysis, group, target, begins, known | bound.keys()), group) for group in make_groups(analysis)]
+    steps = [(_step(analysis, group, target, begins, inside), group) for group in make_groups(analysis)]
     steps = [(step, group) for step, group in steps if not _is_empty(step)]
     steps += [(Copy(result, source), Group(None, (), [], [])) for result, source in analysis.repeats]
     steps = in_order(steps, analysis.written)
     constants = [v for v, _ in graph.consts]
     writes = write_map(graph)
     places = {v: Storage(Place.INPUT, writes[k]) if k in writes else Storage(Place.OUTPUT, k) for k, v in enumerate(analysis.results)}
-    planned, storage, workspace, lives = Planner(steps, [*graph.in_vars, *constants], places, analysis.written, known).run()
+    planned, storage, workspace, lives = Planner(steps, [*graph.in_vars, *constants], places, analysis.written, known.called).run()
     storage.update({v: Storage(Place.INPUT, k) for k, v in enumerate(graph.in_vars)})
     storage.update({v: Storage(Place.CONSTANT, k) for k, v in enumerate(constants)})
     program = Program(planned, storage, graph, analysis.results, workspace, lives, frozenset(bound))
@@ -57,7 +67,7 @@ def _check_sizes(graph: Graph, known: AbstractSet[str]) -> None:
         )
 
 
-def _step(analysis: Analysis, group: Group, target: Target, begins: Sequence[Mapping[str, int]], known: AbstractSet[str]) -> Step:
+def _step(analysis: Analysis, group: Group, target: Target, begins: Sequence[Mapping[str, int]], known: Known) -> Step:
     if group.form is not None:
         return build_kernel(analysis, group)
     root = group.roots[0]

@@ -251,7 +251,7 @@ class Call:
 
 @dataclass(eq=False, slots=True)
 class Loop(Call):
-    """A scan, while or cond of the graph. ``bodies`` by parameter: programs over the operands, in their order, and the results."""
+    """A scan, while, cond or whole of the graph. ``bodies`` by parameter: programs over the operands, in their order, and the results."""
 
     equation: Eqn
     bodies: dict[str, Program]

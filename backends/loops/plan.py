@@ -95,7 +95,7 @@ class Planner:
       given: inputs and constants.
       results: where the results lie. The new value of an input lies where the input does.
       written: the new values of inputs -> the inputs.
-      known: the names of sizes that are known before the first step.
+      known: the names of sizes that are known before the call; what has others does not lie in the arena.
     """
 
     def __init__(
