@@ -21,6 +21,7 @@ PARAMETERS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "op": (("+", "+", "+", "-", "-", "*", "*", "*", "//", "%", "&", "|", "^"), ("+", "-", "*", "/")),
     "uf": (("add", "subtract", "multiply", "maximum", "minimum", "bitwise_xor", "floor_divide"), ("add", "subtract", "multiply")),
     "one": (("negative", "abs", "square", "positive"), ("sin", "tanh", "negative", "square")),
+    "in_place": (("abs", "square", "positive"), ("sin", "tanh", "square")),  # NumPy 2.4 negates numbers 64 bytes apart wrongly in place
     "dtype": (("float", "float", "np.float32", "np.int64", "np.int32", "bool", "complex"), ("a.dtype",)),
     "axis": (("0", "0", "-1", "-1", "1", "None"),) * 2,
     "along": (("0", "-1", "1"),) * 2,
@@ -153,7 +154,7 @@ WRITES = [
     *_lines("{a}[{i}] = {a}[{e}]", "{a}[{f}] = {a}[{e}]", "{a}[..., 0] {op}= {r}", writes="a", ndim=1),
     # out=, where=, at
     *_lines("np.{uf}({a}, {r}, out={a})", "np.{uf}({b}, {r}, {a})", "np.{uf}({a}, {n}, where={m}, out={a})", writes="a"),
-    *_lines("np.{one}({a}, {a})", "np.{one}({b}, out={a})", "np.{one}({a}, where={t}, out={a})", writes="a"),
+    *_lines("np.{in_place}({a}, {a})", "np.{one}({b}, out={a})", "np.{in_place}({a}, where={t}, out={a})", writes="a"),
     *_lines("np.{uf}({a}[{i}], {r}, out={a}[{i}])", "np.cumsum({a}, 0, out={a})", writes="a", ndim=1),
     *_lines("np.sum({a}, 0, out={w})", "np.mean({a}, 0, out={w})", writes="w", ndim=1),
     *_lines("np.add.at({a}, {f}, {r})", "np.subtract.at({a}, {f}, {r})", "np.add.at({a}, [0, 0, -1], {n})", writes="a", ndim=1),

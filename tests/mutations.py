@@ -158,8 +158,8 @@ class Drawer:
             return self.restart()  # nothing was to be written, or by ufunc.at, which does not look
         if ".at(" in line.text and any(0 in self.values[n].strides for n in targets):
             return self.restart()  # of a broadcast array: again and again
-        careful = filling.copying(targets)
-        if error is None and careful != text and not self.agrees(careful):
+        careful = {filling.copying(targets), filling.copying(targets, shared_only=False)} - {text}
+        if error is None and not all(map(self.agrees, careful)):
             return self.restart()  # NumPy writes over what it has yet to read
         good = error is None and all(self.acceptable(self.values[n]) for n in (*new, *targets))
         if good:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
+from functx.capture import repeats
 from functx.dtypes import BOOL, INT64, Kind
-from functx.errors import ConcretizationError, IndexOutOfBoundsError
+from functx.errors import ConcretizationError, IndexOutOfBoundsError, UnsupportedError
 from functx.ir import Atom
 from functx.mutation import check_writeable, make_view, same_place, write, write_at, write_where
 from functx.numpy import masked, promote
@@ -422,9 +423,22 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
             return  # the last step of `x[i] += y`, which has written already
         write(view, assigned(value, view.aval.shape, h.aval.dtype))
         return
+    _check_order(h, value)
     base, axes, atoms = _advanced_target(h, index)
     update = _updates(value, index, base, axes, atoms)
     write_at(base, update, atoms, axes)
+
+
+def _check_order(h: Tracer, value: Any) -> None:
+    """Refuse values of which NumPy writes several to one place in an order that depends on how they lie in memory."""
+    lies = value.shadow if isinstance(value, Tracer) else value
+    if isinstance(lies, np.ndarray) and lies.size > 1 and min(lies.strides) < 0 and repeats(h.shadow):
+        raise UnsupportedError(
+            "values that lie backwards in memory are written through an index to an array made by np.broadcast_arrays",
+            where=where(),
+            why="several of its elements are one place in memory, and NumPy's order of writing depends on how the values lie",
+            fix="write to a copy of the array, or write a copy of the values",
+        )
 
 
 def writeable(target: Any) -> Tracer:
@@ -534,6 +548,7 @@ def scatter_at(target: Tracer, key: Any, value: Any, primitive: str) -> None:
     (h,) = promote.handles([target])
     index = parse(h, key)
     _check_known(h, index)
+    _check_order(h, value)
     base, axes, atoms = _advanced_target(h, index)
     update = _updates(value, index, base, axes, atoms)
     write_at(base, update, atoms, axes, primitive)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functx import shapes
+from functx.capture import repeats
 from functx.dtypes import BOOL, INT64, Kind, is_complex, is_inexact
 from functx.mutation import check_writeable, write, write_where
 from functx.numpy import indexing, positions, promote, reductions, ufunc_methods
@@ -167,9 +168,17 @@ def _same_size_mask(h: Tracer, mask: Any, name: str) -> Tracer:
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """np.putmask: where the mask holds, the value at the same place of the flattened (repeated) values."""
     (h,) = promote.handles([indexing.writeable(a)])
+    _check_safe(values, h)
     truth, values = _same_size_mask(h, mask, "putmask"), indexing.as_stored(values, h.aval.dtype)
     if shapes.size(promote.handles([values])[0].aval.shape):
         _replace_where(h, truth, resize(values, h.aval.shape))
+
+
+def _check_safe(values: Any, h: Tracer) -> None:
+    """Raise NumPy's own error for an array that np.putmask does not cast; numbers it takes for what they are."""
+    if isinstance(values, Tracer) and values.kind is Kind.ARRAY or isinstance(values, np.ndarray):
+        like = np.empty((0,) if np.ndim(values) else (), values.dtype)
+        np.putmask(np.empty(0, h.aval.dtype), np.empty(0, bool), like)
 
 
 def place(arr: Any, mask: Any, vals: Any) -> None:
@@ -190,9 +199,10 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     if places.aval.shape[0] == 0:
         check_writeable(h)
         return
-    flat = reshape(h, -1)
+    target = copied(h) if repeats(h.shadow) else h
+    flat = reshape(target, -1)
     set_repeated(flat, places, v)
-    if flat.parent is None and flat is not h:  # a copy, all of which NumPy writes back
+    if target is not h or flat.parent is None and flat is not h:  # a copy, all of which NumPy writes back
         write(h, reshape(flat, h.aval.shape).atom)
 
 

@@ -151,6 +151,8 @@ def lattice_indices(b: Emitter, *, starts: Any, sizes: Any, steps: Any) -> list[
 def _lattice(x: Any, *, axes: Any, starts: Any, sizes: Any, steps: Any, access: str) -> Any:
     moved = np.moveaxis(np.asarray(x), axes, range(len(axes)))
     corner = moved[tuple(slice(start, None) for start in starts)] if 0 not in sizes else moved
+    if access != "read" and corner.flags._writeable_no_warn:
+        corner.flags.writeable = True  # a view of one that warns is no read-only one
     rest = slice(len(axes), None)
     strides = [sum(step * stride for step, stride in zip(row, moved.strides, strict=False)) for row in steps]
     view = as_strided(corner, (*sizes, *moved.shape[rest]), (*strides, *moved.strides[rest]), writeable=access != "read")
