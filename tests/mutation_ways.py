@@ -140,6 +140,9 @@ def _steps(array: np.ndarray) -> list[int]:
     return [s for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
 
 
+UNKNOWN = ("through a mask whose value is unknown", "of views at traced places cannot be answered")
+
+
 def refuse(error: BaseException, program: mutations.Program, overlaps: bool) -> None:
     """Raise Refused if the error is a documented refusal, with a text of the usual parts.
 
@@ -149,7 +152,7 @@ def refuse(error: BaseException, program: mutations.Program, overlaps: bool) -> 
     documented = (
         isinstance(error, errors.UnsupportedError)
         or (isinstance(error, errors.OverlapError) and (overlaps or program.recipe.mixed))
-        or (isinstance(error, errors.ConcretizationError) and "through a mask whose value is unknown" in error.what)
+        or (isinstance(error, errors.ConcretizationError) and any(text in error.what for text in UNKNOWN))
         or (isinstance(error, errors.TracerWriteError) and "that it closes over" in error.what and program.recipe.captured is not None)
     )
     if documented:

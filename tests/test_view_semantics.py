@@ -590,3 +590,11 @@ def test_chains_of_views_at_traced_places_are_written_through():
         oracles.assert_same(jitted(x, np.int64(i), np.int64(j)), expected)
         np.testing.assert_array_equal(x, plain)
     assert jitted.cache_info().traces == 1
+
+
+def test_views_without_elements_share_with_nothing():
+    def f(x, k):
+        return np.may_share_memory(x[2:2], x[k, 1:]), np.shares_memory(x[k, 1:], x[:, 4:]), np.shares_memory(x[:0], x)
+
+    x = np.ones((3, 4))
+    assert oracles.reference_jit(f)(x, 1) == f(x, 1) == (False, False, False)

@@ -130,8 +130,8 @@ def may_share_memory(a: Any, b: Any, /, max_work: int = 0) -> bool:
 
 def _sharing(ask: Any, x: Tracer, y: Tracer, max_work: int) -> bool:
     """Whether two handles of one trace share memory."""
-    if x.kind is not Kind.ARRAY or y.kind is not Kind.ARRAY:
-        return False  # a number has no memory, or is a copy
+    if x.kind is not Kind.ARRAY or y.kind is not Kind.ARRAY or 0 in x.aval.shape or 0 in y.aval.shape:
+        return False  # a number has no memory, or is a copy; no elements have none
     sources = [_source(h) for h in (x, y)]
     if sources[0] is sources[1]:
         if _is_above(x, y) or _is_above(y, x) or not (_moves(x) or _moves(y)):
