@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from functx.backends.cpp.control import loop_lines
+from functx.backends.cpp.control import TASKS, Setting, loop_lines
 from functx.backends.cpp.executable import Interface
 from functx.backends.cpp.functions import math_snippet
 from functx.backends.cpp.kernels import Function, emit_kernel, parallel_for
@@ -14,15 +14,16 @@ from functx.backends.cpp.prelude import HEADER, needed_snippets
 from functx.backends.cpp.sorting import sort_function
 from functx.backends.cpp.text import size_name, size_text, sizes_in
 from functx.backends.cpp.types import ctype, literal, stored
-from functx.backends.loops.control import all_sizes
+from functx.backends.loops.control import all_sizes, has_lanes
 from functx.backends.loops.nodes import Call, Copy, Kernel, Loop, MatMul, Matrix, Place, Program, Sort, Step, Storage
 from functx.backends.loops.plan import writes
 from functx.backends.loops.report import sizes_of
-from functx.backends.loops.sizes import at_most, ceil_div, nbytes
+from functx.backends.loops.sizes import at_most, ceil_div, hint, nbytes
 from functx.ir import Literal, Var
 from functx.shapes import Size
 
 EMBEDDED_BYTES = 4096  # larger constants are passed as inputs
+LANES_BYTES = 1 << 22  # threads share the steps of a loop if their memory, side by side, takes no more
 
 
 @dataclass(frozen=True)
@@ -208,13 +209,18 @@ class _ProgramEmitter:
     def _loop(self, step: Loop) -> list[str]:
         """A loop or choice: the functions of its bodies, and the block that calls them."""
         definitions, names = [], {}
+        needed: Size = 0
         for parameter, program in step.bodies.items():
             emitter = _ProgramEmitter(program, self.threshold, self.vector_math, self)
             definitions += emitter.function()
             names[parameter] = emitter.name
-            self.scratch = at_most(self.scratch, emitter.workspace_bytes)
+            needed = at_most(needed, emitter.workspace_bytes)
+        shared = has_lanes(step, self.threshold) and hint(needed) * TASKS <= LANES_BYTES
+        needed = ceil_div(needed, 64) * 64 if shared else needed
+        self.scratch = at_most(self.scratch, needed * TASKS if shared else needed)
+        workspace = f"(char*)call->workspace + {size_text(self.arena)}"
         slots = {name: k for k, name in enumerate(self.sizes)}
-        lines = loop_lines(step, names, self._address, f"(char*)call->workspace + {size_text(self.arena)}", slots)
+        lines = loop_lines(step, Setting(names, self._address, workspace, slots, needed if shared else None))
         self.body += [f"// {self._describe(step.eqns)}", "{", *(f"  {line}" for line in lines), "}"]
         return definitions
 

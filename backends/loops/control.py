@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from functx.backends.loops.nodes import Call, Check, Kernel, Loop, Program
-from functx.backends.loops.sizes import symbols
+from functx.backends.loops.build import elements
+from functx.backends.loops.nodes import Call, Check, Kernel, Loop, MatMul, Program
+from functx.backends.loops.sizes import hint, symbols
 from functx.ir import Eqn, Graph, Output, OutRole
-from functx.shapes import Dim
+from functx.shapes import Dim, size_hint
 
 MAX_CONSTANT = 4096  # bytes of a constant array in a body; the code holds it
 
@@ -98,6 +99,35 @@ def updating(eqn: Eqn, name: str, graph: Graph) -> Graph:
     first, count = carried(eqn)
     written = [Output(slot.atom, OutRole.WRITE, first + k) for k, slot in enumerate(graph.outputs[:count])]
     return graph.replace(outputs=(*written, *graph.outputs[count:]))
+
+
+def work(program: Program) -> int:
+    """A rough count of the elements that a program visits; what a while loop does is taken for sixteen steps of it."""
+    total = 0
+    for step in program.steps:
+        if isinstance(step, Kernel):
+            total += hint(elements(step))
+        elif isinstance(step, Loop):
+            times = step.equation.params.get("length", 16)
+            total += hint(times) * sum(map(work, step.bodies.values()))
+        elif isinstance(step, MatMul):
+            total += size_hint(step.sizes)
+    return total
+
+
+def has_lanes(step: Loop, threshold: int) -> bool:
+    """Whether the steps of a loop are worth being shared by threads: none needs another, none calls back, and none has enough work for
+    several threads by itself.
+    """
+    if step.equation.primitive.name != "scan" or step.equation.params["carries"]:
+        return False
+    (body,) = step.bodies.values()
+    once = work(body)
+    return not _calls_back(body) and once <= threshold < once * hint(step.equation.params["length"])
+
+
+def _calls_back(program: Program) -> bool:
+    return any(any(map(_calls_back, step.bodies.values())) if isinstance(step, Loop) else isinstance(step, Call) for step in program.steps)
 
 
 def shift(program: Program, base: int) -> None:
