@@ -13,6 +13,7 @@ from functx import config
 from functx.dtypes import is_inexact
 from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError, NonFiniteError
 from functx.ir import Atom, Eqn, Graph, Literal, Var
+from functx.resize import at_sizes, bind_sizes
 from functx.util import zip_strict
 
 
@@ -30,9 +31,14 @@ def eval_graph(graph: Graph, args: Sequence[Any], known: Mapping[Var, Any] | Non
     if known:
         env.update(known)
     last_use = _last_use(graph)
+    sizes: dict[Any, int] = {}
+    if graph.symbolic:
+        bind_sizes(graph.in_vars, args, sizes)
     for i, eqn in enumerate(graph.eqns):
         if eqn.effect or not all(v in env for v in eqn.outputs):
-            env.update(zip_strict(eqn.outputs, eval_eqn(eqn, env)))
+            env.update(zip_strict(eqn.outputs, eval_eqn(at_sizes(eqn, sizes) if graph.symbolic else eqn, env)))
+        if graph.symbolic:
+            bind_sizes(eqn.outputs, [env[v] for v in eqn.outputs], sizes)
         for var in last_use.get(i, ()):
             env.pop(var, None)
     return [value_of(env, atom) for atom in graph.out_atoms]

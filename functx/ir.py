@@ -212,12 +212,24 @@ class Graph:
         """Whether evaluating it is seen from outside."""
         return any(eqn.effect for eqn in self.eqns)
 
+    @cached_property
+    def symbolic(self) -> bool:
+        """Whether a size in it is symbolic."""
+        avals = [*self.in_avals, *(v.aval for eqn in self.eqns for v in eqn.outputs)]
+        return not all(shapes.is_static(a.shape) for a in avals) or any(_symbolic(v) for eqn in self.eqns for v in eqn.params.values())
+
     def replace(self, **changes: Any) -> Graph:
         """A copy with other fields."""
         return replace(self, **changes)
 
     def __str__(self) -> str:
         return _formatter(self) if _formatter else repr(self)
+
+
+def _symbolic(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_symbolic, value))
+    return isinstance(value, shapes.Dim) or (isinstance(value, Graph) and value.symbolic)
 
 
 _formatter: Callable[[Graph], str] | None = None

@@ -1,193 +1,22 @@
-"""Shapes and symbolic dimensions. Every shape rule of every primitive goes through here.
+"""Shapes and broadcasting. Every shape rule of every primitive goes through here.
 
-A dimension is an ``int`` or a :class:`Dim`, an integer expression over named sizes. sympy does the algebra and is imported when the first
-Dim is made, never on the way of programs with static shapes.
+A dimension is an ``int`` or a :class:`functx.dims.Dim`. Comparing Dims decides (see there), so a rule that only asks whether two sizes are
+the same expression, and is right either way, calls :func:`same`.
 """
 
 from __future__ import annotations
 
-import ast
 import operator
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from functx.errors import FunctxError, UnsupportedError
-from functx.source import user_source
+from functx.dims import Dim, ShapeError, decide
 from functx.util import zip_strict
-
-if TYPE_CHECKING:
-    import sympy
-
-
-class ShapeError(FunctxError, ValueError):
-    """Shapes that do not fit together."""
-
-
-class Dim:
-    """A symbolic dimension: a named size, or an expression over such. Comparisons answer where the answer is the same for all sizes.
-
-    Args:
-      name: the symbol's name. The same name always means the same size.
-      hint: a typical size, for cost estimates.
-
-    >>> n = Dim("n")
-    >>> (n + 1) * 2 - n
-    Dim('n + 2')
-    >>> n + 1 - n
-    1
-    >>> n + 2 > 1
-    True
-    """
-
-    __slots__ = ("expr", "hint")
-
-    def __init__(self, name: str, *, hint: int = 256):
-        import sympy
-
-        self.expr = sympy.Symbol(name, integer=True, nonnegative=True)
-        self.hint = hint
-
-    @staticmethod
-    def _make(expr: sympy.Expr, hint: int) -> Size:
-        import sympy
-
-        expr = sympy.expand(expr)
-        if expr.is_Integer:
-            return int(expr)
-        dim = object.__new__(Dim)
-        dim.expr, dim.hint = expr, hint
-        return dim
-
-    def _apply(self, other: object, f: Any) -> Any:
-        if isinstance(other, (float, complex)):
-            raise self.number_needed()
-        if not isinstance(other, (int, Dim)):
-            return NotImplemented
-        expr, hint = (other.expr, other.hint) if isinstance(other, Dim) else (other, other)
-        return Dim._make(f(self.expr, expr), int(f(self.hint, hint)))
-
-    def parts(self) -> tuple[int, Size]:
-        """The constant of a sum, and the rest."""
-        constant, rest = self.expr.as_coeff_Add()
-        return (int(constant), Dim._make(rest, self.hint - int(constant))) if constant.is_Integer else (0, self)
-
-    def __add__(self, other: Size) -> Size:
-        return self._apply(other, lambda a, b: a + b)
-
-    def __sub__(self, other: Size) -> Size:
-        return self._apply(other, lambda a, b: a - b)
-
-    def __rsub__(self, other: Size) -> Size:
-        return self._apply(other, lambda a, b: b - a)
-
-    def __mul__(self, other: Size) -> Size:
-        return self._apply(other, lambda a, b: a * b)
-
-    def __floordiv__(self, other: Size) -> Size:
-        return self._apply(other, lambda a, b: a // b)
-
-    def __rfloordiv__(self, other: Size) -> Size:
-        return self._apply(other, lambda a, b: b // a)
-
-    def __mod__(self, other: Size) -> Size:
-        return self._apply(other, lambda a, b: a % b)
-
-    def __neg__(self) -> Size:
-        return self * -1
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __eq__(self, other: object) -> bool:
-        return self.expr == other.expr if isinstance(other, Dim) else NotImplemented  # no integer equals it for all sizes
-
-    def __ge__(self, other: Size) -> bool:
-        return self._compare(other, ">=", lambda: at_least(self, other))
-
-    def __gt__(self, other: Size) -> bool:
-        return self._compare(other, ">", lambda: at_least(self, other + 1))
-
-    def __le__(self, other: Size) -> bool:
-        return self._compare(other, "<=", lambda: at_least(other, self))
-
-    def __lt__(self, other: Size) -> bool:
-        return self._compare(other, "<", lambda: at_least(other, self + 1))
-
-    def _compare(self, other: object, symbol: str, decide: Any) -> Any:
-        if isinstance(other, (float, complex)):
-            raise self.number_needed()
-        if not isinstance(other, (int, Dim)):
-            return NotImplemented
-        answer = decide()
-        if answer is None:
-            raise self.number_needed(f"whether {self} {symbol} {other} depends on the size")
-        return answer
-
-    def __bool__(self) -> bool:
-        return self > 0
-
-    def __index__(self) -> int:
-        raise self.number_needed()
-
-    __float__ = __int__ = __complex__ = __index__
-
-    def __truediv__(self, other: object) -> Any:
-        if isinstance(other, (int, float, complex, Dim)):
-            raise self.number_needed()
-        return NotImplemented
-
-    __rtruediv__ = __pow__ = __rpow__ = __rmod__ = __truediv__
-
-    def number_needed(self, why: str = "") -> UnsupportedError:
-        """The error for code that asks what number the dimension is."""
-        source = user_source()
-        return UnsupportedError(
-            f"a number is needed here, but the size {self} is symbolic",
-            where=source and source.describe(),
-            why=why or f"{self} stands for every size",
-            fix="trace with a plain int for that axis, or with a size for which it holds (n + 1 for one that is not 0); to compute with a "
-            "size, combine it with an array (x / x.shape[0])",
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.expr)
-
-    def __str__(self) -> str:
-        return str(self.expr)
-
-    def __repr__(self) -> str:
-        return f"Dim({str(self.expr)!r})"
-
-    @classmethod
-    def parse(cls, text: str, hint: int = 256) -> Size:
-        """The dimension that prints as ``text``: names, integers, ``+ - * **``, ``floor(a/b)`` and ``Mod(a, b)``."""
-        import sympy
-
-        def build(node: ast.AST) -> Any:
-            match node:
-                case ast.Name(id=name):
-                    return sympy.Symbol(name, integer=True, nonnegative=True)
-                case ast.Constant(value=int() as value):
-                    return sympy.Integer(value)
-                case ast.UnaryOp(op=ast.USub(), operand=operand):
-                    return -build(operand)
-                case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                    return _OPERATORS[type(op)](build(left), build(right))
-                case ast.Call(func=ast.Name(id="floor" | "Mod" as name), args=arguments):
-                    return getattr(sympy, name)(*map(build, arguments))
-            raise ShapeError(f"{text!r} is no dimension")
-
-        try:
-            return cls._make(build(ast.parse(text, mode="eval").body), hint)
-        except SyntaxError:
-            raise ShapeError(f"{text!r} is no dimension") from None
-
 
 Size = int | Dim
 Shape = tuple[Size, ...]
-
-_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow}
 
 
 def is_static(shape: Iterable[Size]) -> bool:
@@ -209,14 +38,36 @@ def size_hint(shape: Iterable[Size]) -> int:
 
 
 def hints(shape: Iterable[Size]) -> tuple[int, ...]:
-    """The shape, or any sizes, with hints for symbolic dimensions."""
+    """The shape, or any sizes, with hints for symbolic dimensions: their values in the call that is traced, if there is one."""
     return tuple(d.hint if isinstance(d, Dim) else d for d in shape)
 
 
 def at_least(a: Size, b: Size) -> bool | None:
-    """Whether ``a >= b`` for all sizes; None if that depends on the sizes."""
+    """Whether ``a >= b``; None if that depends on sizes that nobody knows."""
     difference = a - b
-    return difference.expr.is_nonnegative if isinstance(difference, Dim) else difference >= 0
+    return decide(">=", difference) if isinstance(difference, Dim) else difference >= 0
+
+
+def same(a: Size, b: Size) -> bool:
+    """Whether two sizes are one expression: nothing is decided, so a False says nothing."""
+    return a.expr == b.expr if isinstance(a, Dim) and isinstance(b, Dim) else type(a) is type(b) and a == b
+
+
+def fit(a: Shape, b: Shape) -> bool:
+    """Whether two shapes are equal. Once a function is traced, what its sizes at that time agree with is taken as known: its decisions
+    are conditions of its graph.
+    """
+    return len(a) == len(b) and all(map(_fits, a, b))
+
+
+def _fits(a: Size, b: Size) -> bool:
+    difference = a - b
+    if not isinstance(difference, Dim):
+        return difference == 0
+    answer = decide("==", difference)
+    if answer is None and difference.sizes is not None and not difference.sizes.is_open and difference.sizes.present:
+        return difference.hint == 0
+    return bool(answer)
 
 
 def count(start: Size, stop: Size, step: int) -> Size:
@@ -253,7 +104,7 @@ def slice_region(d: Size, start: Size | None, stop: Size | None, step: int | Non
 
 def check_equal(a: Shape, b: Shape, what: str) -> None:
     """Raise ShapeError unless the two shapes are equal."""
-    if a != b:
+    if not fit(a, b):
         raise ShapeError(f"{what}: shapes {show(a)} and {show(b)} differ")
 
 
@@ -272,16 +123,31 @@ def show(shape: Iterable[Size]) -> str:
 def broadcast(*shapes: Shape) -> Shape:
     """The common shape under NumPy's broadcasting rules; ShapeError with NumPy's words if there is none."""
     first = shapes[0]
-    if all(shape == first for shape in shapes):
+    if all(len(shape) == len(first) and all(map(same, shape, first)) for shape in shapes):
         return first
     rank = max(len(s) for s in shapes)
     out: list[Size] = []
     for dims in zip_strict(*(((1,) * (rank - len(s)) + tuple(s)) for s in shapes)):
-        wide = {d for d in dims if d != 1}
-        if len(wide) > 1:
-            raise ShapeError(f"operands could not be broadcast together with shapes {' '.join(show(s) for s in shapes)}")
-        out.append(wide.pop() if wide else 1)
+        common: Size | None = 1
+        for d in dims:
+            common = _wider(common, d)
+            if common is None:
+                raise ShapeError(f"operands could not be broadcast together with shapes {' '.join(show(s) for s in shapes)}")
+        out.append(common)
     return tuple(out)
+
+
+def _wider(a: Size, b: Size) -> Size | None:
+    """What two axes broadcast to; None if they do not fit. Beside a plain 1 every size is itself, whether it be 1 too or not."""
+    if same(a, b) or same(b, 1):
+        return a
+    if same(a, 1):
+        return b
+    if isinstance(a, int) and isinstance(b, int):
+        return None
+    if _fits(a, b):
+        return a if isinstance(a, int) else b
+    return b if _fits(a, 1) else a if _fits(b, 1) else None
 
 
 def canonical_axis(axis: int, rank: int, what: str = "axis") -> int:
@@ -345,7 +211,7 @@ def pad(shape: Shape, low: Sequence[int], high: Sequence[int]) -> Shape:
 
 def reshape(old: Shape, new: Shape) -> Shape:
     """``new`` itself, after a check that the number of elements stays the same."""
-    check(size(old) == size(new), f"cannot reshape array of size {size(old)} into shape {show(new)}")
+    check(fit((size(old),), (size(new),)), f"cannot reshape array of size {size(old)} into shape {show(new)}")
     return tuple(new)
 
 

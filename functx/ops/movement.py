@@ -37,7 +37,8 @@ def _shift(axes: Sequence[int]) -> tuple[int, ...]:
 def _broadcast_type(x: AbstractArray, *, shape: Any, dims: Sequence[int]) -> AbstractArray:
     shapes.check(len(dims) == x.ndim and list(dims) == sorted(set(dims)), f"broadcast: dims {dims} do not fit {x}")
     for d, axis in zip_strict(x.shape, dims):
-        shapes.check(d == shape[axis] or d == 1, f"broadcast: {shapes.show(x.shape)} does not fit {shapes.show(shape)} at axes {dims}")
+        fits = shapes.same(d, 1) or shapes.fit((d,), (shape[axis],)) or d == 1
+        shapes.check(fits, f"broadcast: {shapes.show(x.shape)} does not fit {shapes.show(shape)} at axes {dims}")
     return AbstractArray(tuple(shape), x.dtype)
 
 
@@ -47,7 +48,7 @@ def _broadcast(x: Any, *, shape: Any, dims: Sequence[int]) -> Any:
 
 
 def _broadcast_transpose(b: Emitter, ct: Atom, x: Atom, *, shape: Any, dims: Sequence[int]) -> Atom:
-    grown = [axis for d, axis in zip_strict(x.aval.shape, dims) if d != shape[axis]]
+    grown = [axis for d, axis in zip_strict(x.aval.shape, dims) if shapes.same(d, 1) or not shapes.fit((d,), (shape[axis],))]
     axes = tuple(i for i in range(len(shape)) if i not in dims or i in grown)
     total = b.reduce_sum(ct, axes=axes) if axes else ct
     return b.reshape(total, shape=x.aval.shape) if grown else total

@@ -1,0 +1,64 @@
+"""Graphs at other sizes: symbols replaced by numbers or by other expressions, in types and parameters, however deep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from functx.dims import Dim
+from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, Literal, Var, read
+from functx.util import zip_strict
+
+Change = Callable[[Dim], Any]
+
+
+def resized(value: Any, change: Change) -> Any:
+    """A type, parameter or graph with every Dim changed."""
+    if isinstance(value, Dim):
+        return change(value)
+    if isinstance(value, AbstractArray):
+        return AbstractArray(resized(value.shape, change), value.dtype, value.kind)
+    if isinstance(value, tuple):
+        return tuple(resized(v, change) for v in value)
+    return _graph(value, change) if isinstance(value, Graph) and value.symbolic else value
+
+
+def _graph(graph: Graph, change: Change) -> Graph:
+    env: dict[Var, Atom] = {}
+
+    def fresh(var: Var) -> Var:
+        env[var] = Var(resized(var.aval, change))
+        return env[var]
+
+    inputs = tuple(Input(fresh(slot.var), slot.role) for slot in graph.inputs)
+    consts = tuple((fresh(var), array) for var, array in graph.consts)
+    eqns = tuple(
+        eqn.replace(
+            inputs=tuple(read(env, a) for a in eqn.inputs),
+            params=resized_params(eqn.params, change),
+            outputs=tuple(map(fresh, eqn.outputs)),
+        )
+        for eqn in graph.eqns
+    )
+    return Graph(inputs, consts, eqns, graph.outputs_in(env))
+
+
+def resized_params(params: Mapping[str, Any], change: Change) -> dict[str, Any]:
+    """The parameters of an equation."""
+    return {name: resized(value, change) for name, value in params.items()}
+
+
+def at_sizes(eqn: Eqn, sizes: Mapping[Any, int]) -> Eqn:
+    """An equation at known sizes. A size that it binds itself stays as it is."""
+    return eqn.replace(params=resized_params(eqn.params, lambda dim: dim.at(sizes)))
+
+
+def bind_sizes(atoms: Sequence[Atom], arrays: Sequence[Any], sizes: MutableMapping[Any, int]) -> None:
+    """Note what the symbols stand for that are whole axes of these values."""
+    for atom, array in zip_strict(atoms, arrays):
+        if not isinstance(atom, Literal):
+            for d, n in zip(atom.aval.shape, np.shape(array), strict=True):
+                if isinstance(d, Dim) and d.name is not None:
+                    sizes.setdefault(d.expr, n)

@@ -1,0 +1,278 @@
+"""What is known of symbolic sizes: their ranges, their values in the call that is traced, and what was decided by these.
+
+A question about sizes is ``(kind, expr)``: is the expression zero (``==``), not zero (``!=``), or at least zero (``>=``)? While a function is
+traced for a call, every question has the answer of that call, and becomes a condition under which the graph holds. The graph of an equality
+that can be solved for a symbol is one with fewer symbols: the symbol is *pinned*.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from functx.source import Source, user_source
+
+if TYPE_CHECKING:
+    import sympy
+
+Interval = tuple[Any, Any]
+Range = tuple[int, int | None]
+
+
+class Sizes:
+    """The symbols of one function, or one declared by a user.
+
+    Attributes:
+      ranges: the least and the greatest value of a symbol (None: no bound), as far as it was declared or decided.
+      present: values of symbols in the present call; those that an equation binds have none.
+      pins: symbols that are something else, as solved equalities say.
+      conditions: what else was decided, with the line that asked.
+      numbers: sizes of which somebody wanted the number, with the line.
+      is_open: whether the trace goes on: questions are decided by the present values. Afterwards only what is known is answered.
+    """
+
+    def __init__(self, ranges: Mapping[sympy.Symbol, Range], present: Mapping[sympy.Symbol, int] | None = None):
+        self.ranges = dict(ranges)
+        self.present = dict(present or {})
+        self.pins: dict[sympy.Symbol, sympy.Expr] = {}
+        self.conditions: dict[tuple[str, sympy.Expr], Source | None] = {}
+        self.numbers: dict[sympy.Expr, Source | None] = {}
+        self.is_open = present is not None
+
+    @staticmethod
+    def of_both(a: Sizes | None, b: Sizes | None) -> Sizes | None:
+        """What is known of the symbols of two expressions; a function's trace learns of declared symbols."""
+        if a is None or b is None or a is b:
+            return b if a is None else a
+        if b.is_open and not a.is_open:
+            a, b = b, a
+        if a.is_open:
+            a.ranges.update((s, r) for s, r in b.ranges.items() if s not in a.ranges)
+            return a
+        return Sizes({**b.ranges, **a.ranges})
+
+    def resolve(self, expr: sympy.Expr) -> sympy.Expr:
+        """The expression without pinned symbols."""
+        if not self.pins or not (expr.free_symbols & self.pins.keys()):
+            return expr
+        import sympy
+
+        return sympy.expand(expr.subs(self.pins))
+
+    # --- deciding -----------------------------------------------------------------------------------------------------------------------
+
+    def decide(self, kind: str, dim: Any) -> bool | None:
+        """The answer for the difference ``dim``: known, or that of the present call, which is then a condition. None if there is none."""
+        expr = self.resolve(dim.expr)
+        answer = self.known(kind, expr)
+        if answer is not None or not self.is_open or not expr.free_symbols <= self.present.keys():
+            return answer
+        value = self.value(expr)
+        if value == 0 if kind == "==" else value >= 0:
+            self.assume(kind, expr)
+            return True
+        self.assume("!=", expr) if kind == "==" else self.assume(">=", -expr - 1)
+        return False
+
+    def value(self, expr: sympy.Expr) -> int:
+        """The value in the present call."""
+        return int(expr.subs(self.present))
+
+    def known(self, kind: str, expr: sympy.Expr) -> bool | None:
+        """The answer, where it is the same for all sizes that are possible."""
+        if expr.is_Integer:
+            return bool(expr == 0 if kind == "==" else expr >= 0)
+        low, high = interval(expr, self.ranges)
+        if kind == ">=":
+            if low >= 0 or high < 0:
+                return bool(low >= 0)
+            if expr.is_nonnegative is not None:
+                return expr.is_nonnegative
+            return True if any(k == ">=" and (expr - e).is_nonnegative for k, e in self.conditions) else None
+        if low > 0 or high < 0:
+            return False
+        if any((k, e) in self.conditions for k in ("==",) for e in (expr, -expr)):
+            return True
+        return False if any(("!=", e) in self.conditions for e in (expr, -expr)) or expr.is_zero is False else None
+
+    def assume(self, kind: str, expr: sympy.Expr, source: Source | None = None) -> None:
+        """From now on it holds."""
+        source = source or user_source()
+        if kind == "==" and self._pin(expr, source):
+            return
+        if kind == ">=" and (bound := _linear(expr)) is not None:
+            symbol, slope, constant = bound
+            low, high = self.ranges.get(symbol, (0, None))
+            edge = Fraction(-constant, slope)
+            if slope > 0:
+                low = max(low, math.ceil(edge))
+            else:
+                high = math.floor(edge) if high is None else min(high, math.floor(edge))
+            self.ranges[symbol] = (low, high)
+            return
+        self.conditions[kind, expr] = source
+
+    def _pin(self, expr: sympy.Expr, source: Source | None) -> bool:
+        """Solve ``expr == 0`` for a symbol, for a number if that is possible."""
+        order = list(self.present)
+        for symbol in sorted(expr.free_symbols, key=order.index, reverse=True):
+            slope = expr.coeff(symbol, 1)
+            rest = expr - slope * symbol
+            if not slope.is_Integer or symbol in rest.free_symbols or not (slope in (1, -1) or (rest.is_Integer and rest % slope == 0)):
+                continue
+            found = -rest / slope
+            low, high = self.ranges.pop(symbol, (0, None))
+            self.pins = {s: e.subs(symbol, found) for s, e in self.pins.items()} | {symbol: found}
+            before, self.conditions = self.conditions, {}
+            for (kind, e), line in before.items():
+                if not (resolved := self.resolve(e)).is_Integer:
+                    self.assume(kind, resolved, line)
+            if not found.is_Integer:
+                for bound in (found - low, *(() if high is None else (high - found,))):
+                    if self.known(">=", bound) is None:
+                        self.assume(">=", bound, source)
+            return True
+        return False
+
+    def specialize(self, dim: Any) -> int:
+        """The value of a size in the present call, for which alone the graph then holds."""
+        expr = self.resolve(dim.expr)
+        if expr.is_Integer:
+            return int(expr)
+        if not expr.free_symbols <= self.present.keys():
+            raise dim.number_needed(f"{dim} depends on the values of arrays, which are unknown while tracing")
+        value = self.value(expr)
+        self.numbers.setdefault(expr, user_source())
+        self.assume("==", expr - value)
+        return value
+
+    # --- what the entry needs -----------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """The trace has ended."""
+        self.is_open = False
+
+    def facts(self) -> list[tuple[str, sympy.Expr]]:
+        """The conditions under which the decisions hold, none of which follows from the others."""
+        facts = []
+        for symbol, (low, high) in self.ranges.items():
+            facts += [(">=", symbol - low)] if low > 0 else []
+            facts += [(">=", high - symbol)] if high is not None else []
+        for kind, expr in self.conditions:
+            low, high = interval(expr, self.ranges)
+            if (kind == ">=" and low >= 0) or (kind == "!=" and (low > 0 or high < 0)):
+                continue
+            weaker = kind == ">=" and any(k == ">=" and e != expr and (expr - e).is_nonnegative for k, e in self.conditions)
+            facts += [] if weaker else [(kind, expr)]
+        return facts
+
+
+def interval(expr: sympy.Expr, ranges: Mapping[sympy.Symbol, Range]) -> Interval:
+    """Bounds on the values of an expression over sizes (``math.inf`` where there is none)."""
+    if expr.is_Symbol:
+        low, high = ranges.get(expr, (0, None))
+        return low, math.inf if high is None else high
+    if expr.is_Rational:
+        value = Fraction(int(expr.p), int(expr.q))
+        return value, value
+    parts = [interval(a, ranges) for a in expr.args]
+    if expr.is_Add:
+        return sum(low for low, _ in parts), sum(high for _, high in parts)
+    if expr.is_Mul:
+        product: Interval = (1, 1)
+        for part in parts:
+            product = _product(product, part)
+        return product
+    name = type(expr).__name__
+    if name == "floor":
+        return tuple(v if math.isinf(v) else math.floor(v) for v in parts[0])
+    if name == "Mod" and parts[1][0] > 0:
+        return 0, min(parts[1][1] - 1, parts[0][1] if parts[0][0] >= 0 else math.inf)
+    if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0 and parts[0][0] >= 0:
+        power = int(expr.exp)
+        return tuple(v**power for v in parts[0])
+    return -math.inf, math.inf
+
+
+def _product(a: Interval, b: Interval) -> Interval:
+    corners = [0 if 0 in (x, y) else x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _linear(expr: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
+    """Symbol, slope and constant of ``slope * symbol + constant``."""
+    if len(expr.free_symbols) != 1:
+        return None
+    (symbol,) = expr.free_symbols
+    constant, rest = expr.as_coeff_Add()
+    slope, factor = rest.as_coeff_Mul()
+    return (symbol, int(slope), int(constant)) if factor == symbol and slope.is_Integer and constant.is_Integer else None
+
+
+def shown(kind: str, expr: sympy.Expr) -> str:
+    """A condition as text: ``n > 64``, ``n % 2 == 0``."""
+    bound = _linear(expr)
+    if bound is not None and abs(bound[1]) == 1:
+        symbol, slope, constant = bound
+        if kind == ">=":
+            return f"{symbol} > {-constant - 1}" if slope > 0 else f"{symbol} < {constant + 1}"
+        return f"{symbol} {kind} {-constant * slope}"
+    constant, rest = expr.as_coeff_Add()
+    return f"{rest} {kind} {-constant}"
+
+
+# --- evaluation ---------------------------------------------------------------------------------------------------------------------------
+
+# What the runtime knows too (functx/runtime/formula.h): CONSTANT is followed by its value, SIZE by the number of the symbol.
+CONSTANT, SIZE, ADD, MULTIPLY, FLOOR_DIVIDE, MODULO = range(6)
+
+
+def program(expr: Any, symbols: Iterable[sympy.Symbol]) -> list[int]:
+    """An expression of integer value as a program for a stack machine."""
+    place = {symbol: i for i, symbol in enumerate(symbols)}
+    code: list[int] = []
+    _emit(expr, place, code)
+    return code
+
+
+def _emit(expr: Any, place: Mapping[sympy.Symbol, int], code: list[int]) -> None:
+    import sympy
+
+    expr = sympy.sympify(expr)
+    name = type(expr).__name__
+    if expr.is_Integer:
+        code += [CONSTANT, int(expr)]
+    elif expr.is_Symbol:
+        code += [SIZE, place[expr]]
+    elif expr.is_Add or expr.is_Mul:
+        _emit(expr.args[0], place, code)
+        for term in expr.args[1:]:
+            _emit(term, place, code)
+            code.append(ADD if expr.is_Add else MULTIPLY)
+    elif expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
+        _emit(sympy.Mul(*[expr.base] * int(expr.exp), evaluate=False), place, code)
+    elif name in ("floor", "Mod"):
+        above, below = sympy.fraction(sympy.together(expr.args[0])) if name == "floor" else expr.args
+        _emit(sympy.expand(above), place, code)
+        _emit(sympy.expand(below), place, code)
+        code.append(FLOOR_DIVIDE if name == "floor" else MODULO)
+    else:
+        raise NotImplementedError(f"the size {expr} has no program")
+
+
+def evaluate(code: list[int], values: list[int]) -> int:
+    """Run a program of :func:`program`."""
+    stack: list[int] = []
+    at = 0
+    while at < len(code):
+        op = code[at]
+        if op in (CONSTANT, SIZE):
+            stack.append(code[at + 1] if op == CONSTANT else values[code[at + 1]])
+            at += 2
+            continue
+        b, a = stack.pop(), stack.pop()
+        stack.append(a + b if op == ADD else a * b if op == MULTIPLY else a // b if op == FLOOR_DIVIDE else a % b)
+        at += 1
+    return stack.pop()
