@@ -41,6 +41,7 @@ class ReferenceBackend:
     """The definition of what a graph means."""
 
     name = "reference"
+    symbolic_sizes = True
 
     def compile(self, graph: Graph, options: Config) -> ReferenceExecutable:
         """Nothing is compiled, and no option matters."""

@@ -87,6 +87,9 @@ class Backend(Protocol):
 
     A backend that has ``peak_bytes(graph, options) -> int`` tells what memory a graph would need, the ``peak`` of its memory plan, without
     compiling it: what is chosen under a memory budget is chosen by that.
+
+    A backend whose ``symbolic_sizes`` is true compiles graphs of symbolic sizes (Dims in the shapes of inputs: each plain symbol is one
+    whole axis of an input, or bound by an equation). Others get them only where users declare such sizes, and then raise BackendError.
     """
 
     name: str

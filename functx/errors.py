@@ -70,6 +70,10 @@ class UnknownOptionError(FunctxError, TypeError):
     """A transform was given a keyword that it does not have."""
 
 
+class DynamicShapeError(FunctxError, ValueError):
+    """A size is not what was declared for it (dynamic_shapes, functx.check)."""
+
+
 class StaticArgumentError(FunctxError, TypeError):
     """An argument is neither an array, a number nor a static value, or a static value cannot be hashed."""
 

@@ -53,11 +53,21 @@ def same(a: Size, b: Size) -> bool:
     return a.expr == b.expr if isinstance(a, Dim) and isinstance(b, Dim) else type(a) is type(b) and a == b
 
 
+def same_shape(a: Shape, b: Shape) -> bool:
+    """Likewise for shapes."""
+    return len(a) == len(b) and all(map(same, a, b))
+
+
 def fit(a: Shape, b: Shape) -> bool:
     """Whether two shapes are equal. Once a function is traced, what its sizes at that time agree with is taken as known: its decisions
     are conditions of its graph.
     """
     return len(a) == len(b) and all(map(_fits, a, b))
+
+
+def stretches(a: Size, b: Size) -> bool:
+    """Whether an axis of size ``a`` broadcasts to one of size ``b``."""
+    return same(a, 1) or _fits(a, b) or bool(a == 1)
 
 
 def _fits(a: Size, b: Size) -> bool:
@@ -123,7 +133,7 @@ def show(shape: Iterable[Size]) -> str:
 def broadcast(*shapes: Shape) -> Shape:
     """The common shape under NumPy's broadcasting rules; ShapeError with NumPy's words if there is none."""
     first = shapes[0]
-    if all(len(shape) == len(first) and all(map(same, shape, first)) for shape in shapes):
+    if all(same_shape(shape, first) for shape in shapes):
         return first
     rank = max(len(s) for s in shapes)
     out: list[Size] = []

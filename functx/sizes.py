@@ -1,8 +1,8 @@
 """What is known of symbolic sizes: their ranges, their values in the call that is traced, and what was decided by these.
 
-A question about sizes is ``(kind, expr)``: is the expression zero (``==``), not zero (``!=``), or at least zero (``>=``)? While a function is
-traced for a call, every question has the answer of that call, and becomes a condition under which the graph holds. The graph of an equality
-that can be solved for a symbol is one with fewer symbols: the symbol is *pinned*.
+A question about sizes is ``(kind, expr)``: is the expression zero (``==``), not zero (``!=``), or at least zero (``>=``)? While a function
+is traced for a call, every question has the answer of that call, and becomes a condition under which the graph holds. An equality that can
+be solved for a symbol leaves fewer of them: the symbol is *pinned*.
 """
 
 from __future__ import annotations

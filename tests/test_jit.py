@@ -476,7 +476,7 @@ def test_one_array_passed_twice_is_one_handle_for_every_way_of_tracing():
 
 
 def test_threads_that_trace_the_same_call_keep_one_entry():
-    g = fx.jit(lambda x: np.sin(x) * 2, backend="reference")
+    g = fx.jit(lambda x: np.sin(x) * 2, backend="reference", dynamic=False)
     barrier = threading.Barrier(4)
 
     def work():

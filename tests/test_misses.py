@@ -98,7 +98,7 @@ def test_a_captured_array_that_is_replaced():
 
 
 def test_one_warning_for_a_function_that_is_traced_again_and_again():
-    f = jit(lambda x: x + 1)
+    f = jit(lambda x: x + 1, dynamic=False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for n in range(40):
@@ -119,7 +119,7 @@ def test_few_traces_do_not_warn(recwarn):
 
 @pytest.mark.parametrize("limit", [1, 3])
 def test_an_evicted_entry_is_a_miss_that_says_so(limit):
-    f = jit(lambda x: x + 1)
+    f = jit(lambda x: x + 1, dynamic=False)
     with fx.config.options(max_entries=limit):
         for n in range(limit + 1):
             f(np.ones(n))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,11 @@ from functx.backend import Executable
 from functx.capture import Reference, byte_bounds, overlaps, repeats
 from functx.dtypes import PYTHON_DTYPES, Kind
 from functx.ir import AbstractArray, Graph, OutRole
+from functx.resize import bind_sizes, resized, resized_params
+from functx.shapes import is_static as is_static_shape
 from functx.trace import type_of_value
 from functx.transforms.boundary import build_results, write_back
+from functx.transforms.dynamic import SizePattern
 from functx.transforms.staging import Result, Staged, is_static
 
 
@@ -46,6 +49,15 @@ def typed_value(value: Any) -> Any:
     if isinstance(value, (tuple, frozenset)):
         return (type(value), (frozenset if isinstance(value, frozenset) else tuple)(map(typed_value, value)))
     return (type(value), value)
+
+
+def family(key: Key) -> Key:
+    """The key with all sizes left open: under it stand the entries that serve several."""
+
+    def any_size(leaf: Any) -> Any:
+        return AbstractArray((None,) * leaf.ndim, leaf.dtype, leaf.kind) if isinstance(leaf, AbstractArray) else leaf
+
+    return replace(key, leaves=tuple(map(any_size, key.leaves)))
 
 
 def leaf_key(leaf: Any) -> Any:
@@ -80,6 +92,7 @@ class Predicates:
     Attributes:
       specialized: values of Python scalars that the function looked at.
       layouts: memory layouts that decided between view and copy.
+      sizes: where sizes are symbolic, those for which it holds.
       aliases: which leaves are one and the same array, as the index of the first; None where it does not matter.
       written: graph inputs that are written: they must be writeable and overlap nothing else that is read.
       members: graph inputs that are read and written as parts of the memory that they share; the graph does not use them.
@@ -92,6 +105,7 @@ class Predicates:
     written: tuple[int, ...]
     members: frozenset[int] = frozenset()
     placement: tuple[tuple[int, int, int], ...] | None = None
+    sizes: SizePattern | None = None
 
     def hold(self, leaves: Sequence[Any], inputs: Sequence[Any]) -> bool:
         """Whether a call with these leaves, and arrays behind the graph's inputs, may use the entry."""
@@ -100,11 +114,14 @@ class Predicates:
     def broken(self, leaves: Sequence[Any], inputs: Sequence[Any], labels: Sequence[str] | None = None) -> Iterator[str]:
         """The conditions that do not hold, in words."""
         names = labels or range(len(leaves))
+        if self.sizes is not None and (obstacle := self.sizes.obstacle(leaves, labels)) is not None:
+            yield obstacle
+            return
         for i, value in self.specialized:
             if typed_value(leaves[i]) != value:
                 yield f"argument {names[i]} has the value {leaves[i]!r}, and the function looks at it"
         for i, seen in self.layouts:
-            if layout(leaves[i]) != seen:
+            if not fits_layout(leaves[i], seen):
                 yield f"argument {names[i]} has the strides {leaves[i].strides}{'' if leaves[i].flags.writeable else ' and is read-only'}"
         if self.aliases is not None and alias_pattern(leaves) != self.aliases:
             yield "other arguments are one and the same array"
@@ -123,9 +140,34 @@ class Predicates:
         return next(overlaps([v for v, _ in arrays], [flag for _, flag in arrays]), None) is not None
 
 
-def layout(array: np.ndarray) -> Any:
-    """What a traced function can learn of an array's memory."""
-    return array.strides, array.flags.writeable
+@dataclass(frozen=True)
+class Dense:
+    """The layout of an array without gaps: its axes from the outermost in memory to the innermost."""
+
+    order: tuple[int, ...]
+
+    def strides(self, array: np.ndarray) -> tuple[int, ...]:
+        """The strides of an array that lies so."""
+        strides, step = [0] * array.ndim, array.itemsize
+        for axis in reversed(self.order):
+            strides[axis] = step
+            step *= max(array.shape[axis], 1)
+        return tuple(strides)
+
+
+def layout(array: np.ndarray, symbolic: bool = False) -> Any:
+    """What a traced function can learn of an array's memory: strides (for symbolic sizes their order, if there are no gaps), and whether
+    it is writeable.
+    """
+    dense = Dense(tuple(sorted(range(array.ndim), key=lambda i: (-array.strides[i], i))))
+    strides = dense if symbolic and dense.strides(array) == array.strides else array.strides
+    return strides, array.flags.writeable
+
+
+def fits_layout(array: np.ndarray, seen: Any) -> bool:
+    """Whether an array lies in memory as was seen."""
+    strides, writeable = seen
+    return array.flags.writeable == writeable and array.strides == (strides.strides(array) if isinstance(strides, Dense) else strides)
 
 
 def placement(inputs: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
@@ -201,7 +243,25 @@ class Entry:
         inputs = [_as_array(v, slot.var.aval) for v, slot in zip(bound, self.traced.inputs, strict=True)]
         outs = self.executable(inputs)
         write_back(self.traced, outs, bound)
-        return trees.unflatten(self.out_tree, build_results(self.results, outs, bound, None))
+        return trees.unflatten(self.out_tree, build_results(self.results_for(inputs, outs), outs, bound, None))
+
+    def results_for(self, inputs: Sequence[Any], outs: Sequence[Any]) -> list[Result]:
+        """How the results are built at the sizes of a call."""
+        if not any(result.views for result in self.results) or not self.traced.symbolic:
+            return self.results
+        sizes: dict[Any, int] = {}
+        bind_sizes(self.traced.in_vars, inputs, sizes)
+        bind_sizes(self.traced.out_atoms, outs, sizes)
+        return resized_results(self.results, lambda dim: dim.at(sizes))
+
+
+def resized_results(results: Sequence[Result], change: Any) -> list[Result]:
+    """The results at other sizes; one that is delivered twice stays one."""
+    seen: dict[int, Result] = {}
+    for r in results:
+        views = tuple(replace(op, params=resized_params(op.params, change)) for op in r.views)
+        seen.setdefault(id(r), replace(r, aval=resized(r.aval, change), views=views))
+    return [seen[id(r)] for r in results]
 
 
 def _fits(array: np.ndarray | None, aval: AbstractArray) -> bool:
@@ -215,7 +275,12 @@ def _as_array(value: Any, aval: AbstractArray) -> np.ndarray:
 
 
 def make_entry(
-    staged: Staged, graph: Graph, leaves: Sequence[Any], slot_of_leaf: Sequence[int | None], specialized: dict[int, Any]
+    staged: Staged,
+    graph: Graph,
+    leaves: Sequence[Any],
+    slot_of_leaf: Sequence[int | None],
+    specialized: dict[int, Any],
+    sizes: SizePattern | None = None,
 ) -> Entry:
     """The entry for a function that was just traced on ``leaves``."""
     leaf_of_slot: dict[int, int] = {}
@@ -229,11 +294,12 @@ def make_entry(
     pattern = alias_pattern(leaves)
     aliased = pattern != tuple(range(len(leaves)))
     layouts = tuple(
-        (leaf_of_slot[i], layout(leaves[leaf_of_slot[i]]))
+        (leaf_of_slot[i], layout(leaves[leaf_of_slot[i]], not is_static_shape(slot.var.aval.shape)))
         for i, slot in enumerate(slots)
         if id(slot.handle) in staged.trace.layout_used and i in leaf_of_slot and slot.handle.kind is Kind.ARRAY
     )
     members = frozenset(i for base in shared.values() for i in base.members)
     asked = placement([slot.array for slot in slots]) if staged.trace.placement_used else None
-    predicates = Predicates(tuple(specialized.items()), layouts, pattern if aliased or written else None, written, members, asked)
+    aliases = pattern if aliased or written else None
+    predicates = Predicates(tuple(specialized.items()), layouts, aliases, written, members, asked, sizes)
     return Entry(graph, staged.graph, staged.results, staged.out_tree, predicates, sources)

@@ -27,17 +27,19 @@ from functx.errors import BackendError, CompilerMissingError, PerformanceWarning
 from functx.ir import Graph
 from functx.memory_plan import MemoryPlan
 from functx.ops.higher_order import call
+from functx.passes import log
 from functx.runtime import native
 from functx.source import function_source, hides_frames, warn
-from functx.trace import Trace, Tracer, current_trace, where
+from functx.trace import Trace, Tracer, current_trace, type_of_value, where
 from functx.transforms.arguments import check_callable, flatten_arguments, is_traced_leaf, positional_names, refuse_unknown, with_fixed
 from functx.transforms.compiled_vjp import CompiledVjp
-from functx.transforms.entries import Entry, Key, leaf_key, make_entry, typed_value
-from functx.transforms.misses import reason_for, record
+from functx.transforms.dynamic import DynamicShapes, Symbolic
+from functx.transforms.entries import Entry, Key, family, leaf_key, make_entry, resized_results, typed_value
+from functx.transforms.misses import Miss, amend, reason_for, record
 from functx.transforms.native_calls import install, make_plan
 from functx.transforms.pipeline import optimize
 from functx.transforms.planning import DEFAULT, PartitionOptions, Peak, Region
-from functx.transforms.staging import Leaf, add_leaves, stage
+from functx.transforms.staging import Leaf, Staged, add_leaves, stage
 from functx.transforms.subgraphs import bind_subgraph, stage_subgraph
 
 MAX_SPECIALIZATIONS = 8
@@ -74,6 +76,16 @@ class JitOptions:
     backend: str | None = None
     inline: bool = True
     partition: PartitionOptions = DEFAULT
+    dynamic: bool | None = None
+    dynamic_shapes: Any = None
+
+    def static_sizes(self) -> JitOptions:
+        """Without symbolic sizes."""
+        return replace(self, dynamic=False, dynamic_shapes=None)
+
+    def plain(self) -> JitOptions:
+        """Those that go with other arguments: for the backward half of a vjp."""
+        return replace(self.static_sizes(), static_argnums=(), static_argnames=())
 
 
 @dataclass
@@ -106,6 +118,7 @@ class JittedFunction:
     def __init__(self, f: Callable[..., Any], options: JitOptions):
         self._f, self._options = check_callable(f, "jit"), options
         self._static_positions = _static_positions(f, options)
+        self._dynamic = DynamicShapes(f, options.dynamic, options.dynamic_shapes)
         self.function = native.CompiledFunction(self.call, self._static_positions, frozenset(options.static_argnames))
         functools.update_wrapper(self.function, f)
         self._lock = threading.Lock()
@@ -157,11 +170,12 @@ class JittedFunction:
     def vjp(self, primals: Sequence[Any], has_aux: bool) -> Any:
         """Results and pull-back as :func:`functx.vjp` gives them, both halves compiled."""
         if has_aux not in self._vjps:
-            plain = replace(self._options, static_argnums=(), static_argnames=())
+            plain = self._options.plain()
+            forward = self._options.static_sizes()
             self._vjps[has_aux] = CompiledVjp(
                 self._f,
                 has_aux,
-                lambda f: _make(f, self._options),
+                lambda f: _make(f, forward),
                 self._options.partition,
                 static=self._static_positions,
                 jit_backward=lambda f: _make(f, plain),
@@ -213,6 +227,7 @@ class JittedFunction:
             self._entries: dict[Key, list[Entry]] = {}
             self._calls = 0
             self._counts = dict.fromkeys(CacheInfo.__dataclass_fields__, 0)
+            self._dynamic.forget()
         self.function._forget(None)
         self.function._native_hits = 0
 
@@ -238,14 +253,14 @@ class JittedFunction:
         """The entry for a call, traced and compiled if there is none yet; its inputs; structure and leaves of the arguments."""
         leaves, structure = trees.flatten((taken.args, taken.kwargs))
         key, limit = _key(taken, structure, leaves, self._options), config.current().max_entries
-        entry, bound = _first_match(self._entries.get(key, ()), leaves)
+        entry, bound = self._find(key, leaves)
         if entry is None:
             traced = self._trace(taken, leaves, key)
             with self._lock:  # another thread may have been faster: the first entry wins
-                entries = self._entries.setdefault(key, [])
-                entry, bound = _first_match(entries, leaves)
+                entry, bound = self._find(key, leaves)
                 if entry is None:
                     entry, bound = traced, traced.bind(leaves)
+                    entries = self._entries.setdefault(key if traced.predicates.sizes is None else family(key), [])
                     entries[:] = [traced, *(e for e in entries if not e.is_stale)]
                     self._evict(limit, spare=entry)
         elif entry.executable is not None:
@@ -256,6 +271,11 @@ class JittedFunction:
         if compile and entry.executable is None:
             entry.executable = self._compile(entry.graph)
         return entry, bound, structure, leaves
+
+    def _find(self, key: Key, leaves: Sequence[Any]) -> tuple[Entry | None, Any]:
+        """The entry that holds for a call, and what its inputs stand for: one for its very sizes, or one that serves several."""
+        found = _first_match(self._entries.get(key, ()), leaves)
+        return found if found[0] is not None or self._dynamic.is_off else _first_match(self._entries.get(family(key), ()), leaves)
 
     def _evict(self, limit: int, spare: Entry) -> None:
         """Drop the entries that were used least recently, down to the limit. Those that the runtime runs are used without our knowing."""
@@ -277,18 +297,23 @@ class JittedFunction:
         arguments = flatten_arguments(f, taken.args, taken.kwargs)
         with self._lock:
             reason, traces = reason_for(key, leaves, arguments.labels, self._entries), self._counts["traces"] + 1
-        record(function_source(self._f), reason, traces)
+        miss = record(function_source(self._f), reason, traces)
+        symbolic = self._symbolic(taken, f, leaves, arguments.labels, key)
         trace = Trace(function_source(self._f), "jit", opaque=True)
         specialized: dict[int, Any] = {}
 
         def describe(i: int, value: Any) -> Leaf | None:
             label = arguments.labels[i]
             facts = {"specialize": self._specializer(value, i, label, specialized)}
-            return Leaf(value, label, facts=facts) if is_traced_leaf(value) else None
+            if not is_traced_leaf(value):
+                return None
+            return Leaf(value, label, symbolic and symbolic.aval(i, type_of_value(value)), facts=facts)
 
         slots, given = add_leaves(trace, leaves, describe)
         args, kwargs = arguments.rebuild(given)
         staged = stage(f, trace, args, kwargs, every_value=False)
+        if symbolic is not None:
+            self._settle(symbolic, staged, miss, arguments.labels)
         traced = time.perf_counter()
         if len(staged.graph.eqns) > LONG_GRAPH and not self._warned_of_length:
             self._warned_of_length = True
@@ -298,17 +323,37 @@ class JittedFunction:
             self._counts["traces"] += 1
             self._counts["trace_seconds"] += traced - start
             self._counts["optimize_seconds"] += time.perf_counter() - traced
-        entry = make_entry(staged, graph, leaves, slots, specialized)
+        entry = make_entry(staged, graph, leaves, slots, specialized, symbolic and symbolic.pattern(leaves))
         trace.release()
         weaken([source for source in entry.sources if isinstance(source, Reference)])
         return entry
+
+    def _symbolic(self, taken: _Call, f: Callable[..., Any], leaves: Sequence[Any], labels: Sequence[str], key: Key) -> Symbolic | None:
+        """The symbolic axes of a call that is to be traced. Without being asked, only for backends that compile such graphs."""
+        if self._dynamic.is_off or (self._options.dynamic_shapes is None and not getattr(self._backend(), "symbolic_sizes", False)):
+            return None
+        return self._dynamic.choose(family(key), f, taken.args, taken.kwargs, leaves, labels)
+
+    def _settle(self, symbolic: Symbolic, staged: Staged, miss: Miss, labels: Sequence[str]) -> None:
+        """The function is traced: take what was decided by the sizes of the call into account."""
+        if any(slot.base for slot in staged.trace.inputs):
+            symbolic.specialize()  # how arrays lie in the memory that they share is known for these sizes
+        staged.graph = symbolic.settle(staged.graph)
+        staged.results = resized_results(staged.results, symbolic.change)
+        note = symbolic.note(labels)
+        if note:
+            amend(miss, note)
+            log(f"jit of {function_source(self._f)}: {note}")
+
+    def _backend(self) -> Any:
+        name = self._options.backend or config.current().backend
+        return get_backend("reference" if config.current().watches_values else "cpp" if name == "auto" else name)
 
     def _peak(self) -> Peak | None:
         """What tells the memory that the backend needs for a graph, where a budget makes it count; None if it does not tell."""
         if self._options.partition.memory_budget is None:
             return None
-        name = self._options.backend or config.current().backend
-        measure = getattr(get_backend("cpp" if name == "auto" else name), "peak_bytes", None)
+        measure = getattr(self._backend(), "peak_bytes", None)
         return measure and (lambda graph: measure(graph, config.current()))
 
     def _specializer(self, leaf: Any, index: int, label: str, specialized: dict[int, Any]) -> Callable[[], Any] | None:
@@ -434,14 +479,18 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     backend: str | None = None,
-    dynamic: bool = False,
+    dynamic: bool | None = None,
+    dynamic_shapes: Any = None,
     inline: bool = True,
     partition: str = "minimum_cut",
     memory_budget: float | None = None,
     knapsack: str = "exact",
     **unknown: Any,
 ) -> Any:
-    """Compile ``f`` to native code, once per structure, shapes and dtypes of its arguments.
+    """Compile ``f`` to native code, once per structure and dtypes of its arguments, for their sizes.
+
+    The first call is compiled for its very sizes. When an axis is met with a second size, it becomes symbolic, and what is compiled then
+    serves all sizes for which f takes the same decisions (``if x.shape[0] > 64``).
 
     The compiled function does what f does: results, dtypes, containers, in-place changes of arguments, and errors. Arrays that f closes
     over are read at every call. Python scalars are arguments like arrays; one whose value f looks at (``if n > 3``, ``range(n)``) becomes
@@ -450,7 +499,9 @@ def jit(
     Args:
       static_argnums, static_argnames: arguments passed to f as they are; they must be hashable and are part of the key.
       backend: "cpp", "reference", or another registered one; by default C++ where a compiler is found.
-      dynamic: False (the only mode so far): every distinct shape is compiled by itself.
+      dynamic: None: as above; False: every distinct shape is compiled by itself; True: all sizes are symbolic from the first call on.
+      dynamic_shapes: which axes are symbolic from the first call on: ``{"x": {0: n}}`` by argument name, with ``n = functx.Dim("n")``, or
+        in containers like the arguments'. One Dim in several places says that these sizes are equal.
       inline: whether derivatives see through f where it is called inside another transformed function. Where not, its call stays one
         equation, with one more for its backward side, until the whole is compiled.
       partition: what backward passes inside f keep of their forward sides: "minimum_cut" keeps the least of what is not cheap to compute
@@ -461,6 +512,7 @@ def jit(
 
     Raises:
       ConcretizationError: f looks at the value of an array.
+      DynamicShapeError: a size is not what ``dynamic_shapes`` says.
       StaticArgumentError: an argument is neither data nor hashable.
       UnknownOptionError: a keyword that is none of these.
 
@@ -475,14 +527,14 @@ def jit(
     array([3., 6.])
     """
     refuse_unknown(jit, unknown)
-    if dynamic:
-        raise NotImplementedError("dynamic shapes: only dynamic=False is supported so far")
     options = JitOptions(
         (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums),
         (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames),
         backend,
         inline,
         PartitionOptions(partition, memory_budget, knapsack),
+        dynamic,
+        dynamic_shapes,
     )
     return (lambda g: _make(g, options)) if f is None else _make(f, options)
 

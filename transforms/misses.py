@@ -9,13 +9,13 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from functx import trees
 from functx.errors import PerformanceWarning
 from functx.source import user_source, warn
-from functx.transforms.entries import Entry, Key
+from functx.transforms.entries import Entry, Key, family
 
 MAX_REMEMBERED = 256
 QUIET_TRACES = 32  # traces of one function before the warning
@@ -57,17 +57,27 @@ def explain_misses() -> list[Miss]:
         return list(_recent)
 
 
-def record(function: str, reason: str, traces: int) -> None:
+def record(function: str, reason: str, traces: int) -> Miss:
     """Remember a miss; the trace that is one too many is warned of."""
     source = user_source()
+    miss = Miss(function, source.describe() if source else "an unknown line", reason)
     with _lock:
-        _recent.append(Miss(function, source.describe() if source else "an unknown line", reason))
+        _recent.append(miss)
     if traces == QUIET_TRACES + 1:
         warn(
             f"jit of {function} has been traced {traces} times. This time {reason}. Each trace costs compile time: pad or group the sizes, "
             "pass what varies as arrays, or see functx.explain_misses().",
             PerformanceWarning,
         )
+    return miss
+
+
+def amend(miss: Miss, note: str) -> None:
+    """Add what tracing found out."""
+    with _lock:
+        place = next((i for i, m in enumerate(_recent) if m is miss), None)
+        if place is not None:
+            _recent[place] = replace(miss, reason=f"{miss.reason}; {note}")
 
 
 def reason_for(key: Key, leaves: Sequence[Any], labels: Sequence[str], entries: Mapping[Key, Sequence[Entry]]) -> str:
@@ -87,10 +97,11 @@ def _differences(key: Key, other: Key, entry: Entry, leaves: Sequence[Any], labe
     if key.structure != other.structure:
         yield f"the arguments are {trees.show(key.structure)}, before they were {trees.show(other.structure)}"
         return
-    for label, mine, theirs in zip(labels, key.leaves, other.leaves, strict=True):
+    own = key if entry.predicates.sizes is None else family(key)
+    for label, present, mine, theirs in zip(labels, key.leaves, own.leaves, other.leaves, strict=True):
         if mine != theirs:
-            yield f"argument {label} is {shown(mine)}, before it was {shown(theirs)}"
-    if key == other:
+            yield f"argument {label} is {shown(present)}, before it was {shown(theirs)}"
+    if own == other:
         yield entry.obstacle(leaves, labels) or "an entry that fits was made meanwhile"
 
 

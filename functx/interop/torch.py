@@ -7,7 +7,6 @@ in :mod:`functx.tensors`.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -127,11 +126,6 @@ def _jit(f: Callable[..., Any], options: JitOptions) -> Any:
     return JittedFunction(f, options).function
 
 
-def _without_static(options: JitOptions) -> JitOptions:
-    """For functions with other arguments than f."""
-    return dataclasses.replace(options, static_argnums=(), static_argnames=())
-
-
 def _observed(f: Callable[..., Any], wanted: tuple[int, ...] | None = None) -> Callable[..., Any]:
     """``f`` that returns ``((out, written), (former, flows))``: beside its result the leaves of its arguments that it wrote to, by number;
     what those of them that are not wanted were before (without ``wanted``: nothing); and for each leaf of the first two whether
@@ -162,12 +156,13 @@ class _Halves:
 
     def __init__(self, f: Callable[..., Any], options: JitOptions, wanted: tuple[int, ...]):
         self._f, self._options, self.wanted = f, options, wanted
+        options = options.static_sizes()
         halves = CompiledVjp(
             _observed(f, wanted),
             True,
             functools.partial(_jit, options=options),
             options.partition,
-            jit_backward=functools.partial(_jit, options=_without_static(options)),
+            jit_backward=functools.partial(_jit, options=options.plain()),
             wanted=wanted,
             watched=True,
         )
@@ -192,7 +187,7 @@ class _Halves:
             out, pull = vjp(of_wanted, *(leaves[i] for i in wanted))
             return list(pull(trees.unflatten(trees.structure(out), cts)))
 
-        return _Wrapped(_jit(derivative_f, _without_static(self._options)))
+        return _Wrapped(_jit(derivative_f, self._options.plain()))
 
 
 class _Arguments:

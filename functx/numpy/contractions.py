@@ -108,12 +108,11 @@ def _diagonal(h: Tracer, labels: Labels) -> tuple[Tracer, Labels]:
     for label in dict.fromkeys(labels):
         axes = tuple(i for i, other in enumerate(labels) if other == label)
         if len(axes) > 1:
-            sizes = {h.aval.shape[i] for i in axes}
-            if len(sizes) > 1:
-                raise ValueError(
-                    f"dimensions in single operand for collapsing index '{label}' don't match ({' != '.join(map(str, sizes))})"
-                )
-            h = diagonal_view(h, axes, (0,) * len(axes), sizes.pop(), "write")
+            size, *others = (h.aval.shape[i] for i in axes)
+            if not all(shapes.fit((size,), (other,)) for other in others):
+                sizes = " != ".join(str(h.aval.shape[i]) for i in axes)
+                raise ValueError(f"dimensions in single operand for collapsing index '{label}' don't match ({sizes})")
+            h = diagonal_view(h, axes, (0,) * len(axes), size, "write")
             labels = (label, *(other for other in labels if other != label))
     return h, labels
 
@@ -149,13 +148,13 @@ def _sizes(handles: Sequence[Tracer], inputs: Sequence[Labels]) -> dict[Label, s
     sizes: dict[Label, shapes.Size] = {}
     for h, labels in zip(handles, inputs, strict=True):
         for label, size in zip(labels, h.aval.shape, strict=True):
-            if sizes.setdefault(label, size) == 1:
-                sizes[label] = size
-            elif size != 1 and sizes[label] != size:
+            try:
+                (sizes[label],) = shapes.broadcast((sizes.setdefault(label, size),), (size,))
+            except shapes.ShapeError:
                 listed = "; ".join(promote.describe(h) for h in handles)
                 raise ValueError(
                     f"operands could not be broadcast together: label {label!r} has sizes {sizes[label]} and {size} ({listed})"
-                )
+                ) from None
     return sizes
 
 
@@ -163,7 +162,8 @@ def _prepared(b: Emitter, h: Tracer, labels: Labels, sizes: dict[Label, Any], dt
     """An operand with each label once, without the axes that would have to be broadcast."""
     view, labels = _diagonal(h, labels)
     atom, shape = promote.convert(b, view, dtype), view.aval.shape
-    kept = [i for i, label in enumerate(labels) if shape[i] == sizes[label]]
+    wide = [sizes[label] for label in labels]
+    kept = [i for i, d in enumerate(shape) if shapes.same(d, wide[i]) or (not shapes.same(d, 1) and shapes.fit((d,), (wide[i],)))]
     if len(kept) < len(labels):
         atom, labels = b.reshape(atom, shape=tuple(shape[i] for i in kept)), tuple(labels[i] for i in kept)
     return atom, labels

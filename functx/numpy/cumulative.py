@@ -14,7 +14,7 @@ from functx.errors import UnsupportedError
 from functx.ir import Atom
 from functx.numpy import manipulation, promote, reductions, ufuncs
 from functx.numpy.nanfunctions import has_nan
-from functx.numpy.reductions import call, ignoring_nan, known_length, one, part, single_out
+from functx.numpy.reductions import call, ignoring_nan, one, part, single_out
 from functx.trace import Tracer, current_trace, where
 
 # --- one ufunc along an axis --------------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, ou
 
 def _by_doubling(ufunc: np.ufunc, x: Atom, axis: int) -> Atom:
     """Element i takes in what ends at i - 1, then at i - 2, i - 4, ..."""
-    b, n, distance = current_trace().emit, known_length(ufunc, x.aval.shape[axis]), 1
+    b, n, distance = current_trace().emit, operator.index(x.aval.shape[axis]), 1
     while distance < n:
         rest = n - distance
         x = b.concatenate(
@@ -62,7 +62,7 @@ def _by_doubling(ufunc: np.ufunc, x: Atom, axis: int) -> Atom:
 
 
 def _from_left(ufunc: np.ufunc, x: Atom, axis: int) -> Atom:
-    b, n = current_trace().emit, known_length(ufunc, x.aval.shape[axis])
+    b, n = current_trace().emit, operator.index(x.aval.shape[axis])
     steps = [part(b, x, axis, i, 1) for i in range(n)]
     for i in range(1, n):
         steps[i] = call(ufunc, steps[i - 1], steps[i])

@@ -297,7 +297,7 @@ def basic_view(h: Tracer, index: Index) -> Tracer:
 
 
 def _region(h: Tracer, index: Index) -> Tracer:
-    whole = index.sizes == h.aval.shape and all(s == 1 for s in index.steps)
+    whole = shapes.same_shape(index.sizes, h.aval.shape) and all(s == 1 for s in index.steps)
     if whole and not index.element and not index.dropped and None not in index.layout and not index.advanced:
         return make_view(h, movement.reshape, {"shape": h.aval.shape}, lambda: h.shadow[...])  # x[:] is a view of its own
     if whole:
@@ -346,7 +346,7 @@ def _copied_layout(
     """
     rest = [i for i in range(base.aval.ndim) if i not in axes]
     n, dtype = len(shape) - len(rest), base.aval.dtype
-    if all(d == 1 for d in shape[n:]):
+    if all(shapes.same(d, 1) for d in shape[n:]):
         return _beside_ones(promote.k_order(places, shape[:n], dtype), perm, len(rest))
     if perm is None and (base.is_fresh_c_order or len(rest) < 2):
         return None
@@ -377,7 +377,7 @@ def _beside_ones(
 def _check_known(h: Tracer, index: Index) -> None:
     """Constant index arrays are checked while tracing."""
     trace = current_trace()
-    if any(0 in a.handle.aval.shape for a in index.advanced):
+    if any(shapes.same(d, 0) for a in index.advanced for d in a.handle.aval.shape):
         return  # nothing is selected: NumPy looks at no index
     for a in index.advanced:
         array = trace.builder.consts.get(a.handle.atom)
@@ -526,7 +526,7 @@ def assigned(value: Any, shape: shapes.Shape, dtype: np.dtype) -> Atom:
     extra = len(own) - len(shape)
     if extra > 0 and all(d == 1 for d in own[:extra]):  # NumPy drops leading axes of size 1 here
         atom = b.reshape(atom, shape=own[extra:])
-    fits = len(atom.aval.shape) <= len(shape) and all(a in (1, d) for a, d in zip(atom.aval.shape[::-1], shape[::-1], strict=False))
+    fits = len(atom.aval.shape) <= len(shape) and all(map(shapes.stretches, atom.aval.shape[::-1], shape[::-1]))
     if not fits:
         raise ValueError(
             f"could not broadcast input array from shape {shapes.show(own)} into shape {shapes.show(shape)}".replace(", ", ",")

@@ -66,7 +66,7 @@ def _common_order(operands: Sequence[Tracer]) -> list[int]:
     for axis in range(operands[0].aval.ndim):
         place = len(order)
         for i, other in reversed(list(enumerate(order))):
-            strides = [h.shadow.strides for h in operands if h.aval.shape[axis] != 1 != h.aval.shape[other]]
+            strides = [h.shadow.strides for h in operands if not any(shapes.same(h.aval.shape[i], 1) for i in (axis, other))]
             if any(abs(s[axis]) <= abs(s[other]) for s in strides):
                 break
             place = i if strides else place
@@ -79,7 +79,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     operands = promote.handles(list(arrays))
     if not operands:
         raise ValueError("need at least one array to stack")
-    if len({h.aval.shape for h in operands}) > 1:
+    if not all(shapes.fit(h.aval.shape, operands[0].aval.shape) for h in operands):
         raise ValueError("all input arrays must have the same shape: " + ", ".join(promote.describe(h) for h in operands))
     axis = shapes.canonical_axis(axis, operands[0].aval.ndim + 1)
     return concatenate([expand_dims(h, axis) for h in operands], axis, out, dtype=dtype, casting=casting)

@@ -52,7 +52,7 @@ def layout(order: str | None, shape: shapes.Shape, dtype: np.dtype, like: Tracer
         return lambda: dataless(shape[::-1], dtype).T
     if len(shape) > 1 and order == "A" and like is not None and not like.is_fresh_c_order:
         return lambda: dataless(shape[::-1], dtype).T if _is_fortran(like) else dataless(shape, dtype)
-    if like is None or order not in ("K", None) or like.is_fresh_c_order or sum(d != 1 for d in like.aval.shape) < 2:
+    if like is None or order not in ("K", None) or like.is_fresh_c_order or sum(not shapes.same(d, 1) for d in like.aval.shape) < 2:
         return None
     # the axes in the order of those of ``like``; one along which it repeats is the innermost
     return lambda: promote.in_order(sorted(range(len(shape)), key=lambda i: -abs(like.shadow.strides[i])), shape, dtype)
@@ -121,7 +121,7 @@ def _resolve_shape(old: shapes.Shape, new: Any) -> shapes.Shape:
         if known == 0 or total % known != 0:
             raise ValueError(f"cannot reshape array of size {total} into shape {shapes.show(dims)}".replace(", ", ","))
         dims[dims.index(-1)] = total // known
-    if shapes.size(dims) != shapes.size(old):
+    if not shapes.fit((shapes.size(dims),), (shapes.size(old),)):
         raise ValueError(f"cannot reshape array of size {shapes.size(old)} into shape {shapes.show(dims)}".replace(", ", ","))
     return tuple(dims)
 

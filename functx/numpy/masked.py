@@ -35,7 +35,7 @@ def select(h: Tracer, mask: Tracer) -> Masked:
 def check_shape(h: Tracer, mask: Tracer) -> None:
     """The mask covers the first axes of the array."""
     shape, own = h.aval.shape, mask.aval.shape
-    if own != shape[: len(own)]:
+    if not shapes.fit(own, shape[: len(own)]):
         show = shapes.show
         raise IndexError(f"boolean index did not match indexed array: the mask has shape {show(own)}, the array {show(shape)}")
 

@@ -99,7 +99,7 @@ def stack_nested(trace: Trace, value: Any) -> Tracer:
     if not contains_tracer(value):
         return as_handle(trace, list(value))
     items = [stack_nested(trace, v) for v in value]
-    if len({item.aval.shape for item in items}) > 1:
+    if not all(shapes.fit(item.aval.shape, items[0].aval.shape) for item in items):
         listed = ", ".join(shapes.show(item.aval.shape) for item in items)
         raise ValueError(f"setting an array element with a sequence: the items have different shapes ({listed})")
     dtype = np.result_type(*(item.aval.dtype for item in items))  # in a list Python scalars are not weak
@@ -152,7 +152,7 @@ def convert(b: Any, handle: Tracer, dtype: np.dtype, *, wraps: bool = False) -> 
 def broadcast(b: Any, atom: Atom, shape: shapes.Shape) -> Atom:
     """The atom broadcast to ``shape`` by NumPy's rules (which the caller has checked)."""
     own = atom.aval.shape
-    if own == shape:
+    if shapes.same_shape(own, shape):
         return atom
     return b.broadcast(atom, shape=tuple(shape), dims=tuple(range(len(shape) - len(own), len(shape))))
 
@@ -182,7 +182,7 @@ def result_kind(shape: shapes.Shape) -> Kind:
 
 def k_order(operands: Sequence[Tracer], shape: shapes.Shape, dtype: np.dtype) -> Callable[[], np.ndarray] | None:
     """The layout that NumPy gives a fresh elementwise result, worked out when somebody asks. None: C order."""
-    deep = [h for h in operands if sum(d != 1 for d in h.aval.shape) > 1]  # the others have no order
+    deep = [h for h in operands if sum(not shapes.same(d, 1) for d in h.aval.shape) > 1]  # the others have no order
     return k_order_of(deep, lambda: [np.broadcast_to(h.shadow, shapes.hints(shape)).strides for h in deep], shape, dtype)
 
 

@@ -179,7 +179,8 @@ def _reduced(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...], start: Atom | None
     """The reduction of an operand in the loop's dtype."""
     b, shape = current_trace().emit, x.aval.shape
     kept = shapes.delete(shape, axes)
-    if [i for i in axes if shape[i] == 0]:
+    has_identity = start is not None or ufunc.identity is not None  # then a sum over a symbolic size may be one over nothing
+    if [i for i in axes if shapes.same(shape[i], 0) or (not has_identity and shape[i] == 0)]:
         return promote.broadcast(b, _identity(b, ufunc, x) if start is None else start, kept)
     if not is_reorderable(ufunc):
         return _from_left(ufunc, x, axes, start, mask)
@@ -201,18 +202,10 @@ def call(ufunc: np.ufunc, x: Atom, y: Atom) -> Atom:
     return ufuncs.apply(ufunc, (trace.tracer(x), trace.tracer(y))).atom
 
 
-def known_length(ufunc: np.ufunc, n: shapes.Size) -> int:
-    """The number of steps of a loop that is unrolled."""
-    if not isinstance(n, int):
-        what = f"np.{ufunc.__name__}: reducing or accumulating over an axis of symbolic size is not traced"
-        raise UnsupportedError(what, where=user_line(), fix="trace with a plain int for that axis")
-    return n
-
-
 def _rows(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...]) -> tuple[int, Atom]:
     """The reduced axes as one in front, and its length."""
     b, kept = current_trace().emit, tuple(i for i in range(x.aval.ndim) if i not in axes)
-    n = known_length(ufunc, shapes.size(x.aval.shape[i] for i in axes))
+    n = operator.index(shapes.size(x.aval.shape[i] for i in axes))  # its steps are unrolled
     front = b.transpose(x, perm=(*axes, *kept)) if axes != tuple(range(len(axes))) else x
     return n, b.reshape(front, shape=(n, *(x.aval.shape[i] for i in kept)))
 
@@ -255,7 +248,7 @@ def _from_left(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...], start: Atom | No
 
 def store_exactly(atom: Atom, out: Any) -> Any:
     """Write a result into an ``out`` of its very shape, cast without regard to safety, as NumPy's reductions do."""
-    if out.shape != atom.aval.shape:
+    if not shapes.fit(out.shape, atom.aval.shape):
         raise ValueError(f"output array has shape {shapes.show(out.shape)}, but the result has shape {shapes.show(atom.aval.shape)}")
     return ufuncs.store(np.add, [atom.aval.dtype] * 2, atom.aval.dtype, atom, out, "unsafe")
 
@@ -462,13 +455,13 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 def _weights(h: Tracer, w: Tracer, axis: Any, axes: tuple[int, ...]) -> Tracer:
     """Weights of the shape of the operand."""
-    if w.aval.shape == h.aval.shape:
+    if shapes.fit(w.aval.shape, h.aval.shape):
         return w
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     order = [shapes.canonical_axis(operator.index(i), h.aval.ndim) for i in given]
-    if w.aval.shape != tuple(h.aval.shape[i] for i in order):
+    if not shapes.fit(w.aval.shape, tuple(h.aval.shape[i] for i in order)):
         raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
     b = current_trace().emit
     sorted_axes = np.argsort(order)

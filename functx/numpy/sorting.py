@@ -62,7 +62,7 @@ def lexsort(keys: Any, axis: int = -1) -> Tracer:
     if not operands:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
     shape = operands[0].aval.shape
-    if any(h.aval.shape != shape for h in operands):
+    if not all(shapes.fit(h.aval.shape, shape) for h in operands):
         raise ValueError("all keys need to be the same shape")
     b = current_trace().emit
     if not shape:

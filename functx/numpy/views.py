@@ -87,7 +87,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tracer, ...]:
     """np.broadcast_arrays: those that have the common shape as they are, views of the others."""
     operands = [h if h.kind is Kind.ARRAY else current_trace().tracer(h.atom) for h in promote.handles(args)]
     shape = promote.broadcast_shapes(operands)
-    return tuple(h if h.aval.shape == shape else _repeated(h, shape) for h in operands)
+    return tuple(h if shapes.fit(h.aval.shape, shape) else _repeated(h, shape) for h in operands)
 
 
 def _repeated(h: Tracer, shape: shapes.Shape) -> Tracer:

@@ -37,8 +37,9 @@ def _shift(axes: Sequence[int]) -> tuple[int, ...]:
 def _broadcast_type(x: AbstractArray, *, shape: Any, dims: Sequence[int]) -> AbstractArray:
     shapes.check(len(dims) == x.ndim and list(dims) == sorted(set(dims)), f"broadcast: dims {dims} do not fit {x}")
     for d, axis in zip_strict(x.shape, dims):
-        fits = shapes.same(d, 1) or shapes.fit((d,), (shape[axis],)) or d == 1
-        shapes.check(fits, f"broadcast: {shapes.show(x.shape)} does not fit {shapes.show(shape)} at axes {dims}")
+        shapes.check(
+            shapes.stretches(d, shape[axis]), f"broadcast: {shapes.show(x.shape)} does not fit {shapes.show(shape)} at axes {dims}"
+        )
     return AbstractArray(tuple(shape), x.dtype)
 
 
