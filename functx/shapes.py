@@ -24,6 +24,11 @@ def is_static(shape: Iterable[Size]) -> bool:
     return all(isinstance(d, int) for d in shape)
 
 
+def resolved(shape: Shape) -> Shape:
+    """The shape with the numbers and expressions that its symbols have turned out to be."""
+    return shape if is_static(shape) else tuple(d + 0 for d in shape)
+
+
 def size(shape: Iterable[Size]) -> Size:
     """The number of elements."""
     total: Size = 1

@@ -29,7 +29,7 @@ class Sizes:
       present: values of symbols in the present call; those that an equation binds have none.
       pins: symbols that are something else, as solved equalities say.
       conditions: what else was decided, with the line that asked.
-      numbers: sizes of which somebody wanted the number, with the line.
+      numbers: sizes of which somebody wanted the number, and why.
       is_open: whether the trace goes on: questions are decided by the present values. Afterwards only what is known is answered.
     """
 
@@ -38,7 +38,7 @@ class Sizes:
         self.present = dict(present or {})
         self.pins: dict[sympy.Symbol, sympy.Expr] = {}
         self.conditions: dict[tuple[str, sympy.Expr], Source | None] = {}
-        self.numbers: dict[sympy.Expr, Source | None] = {}
+        self.numbers: dict[sympy.Expr, str] = {}
         self.is_open = present is not None
 
     @staticmethod
@@ -136,7 +136,7 @@ class Sizes:
             return True
         return False
 
-    def specialize(self, dim: Any) -> int:
+    def specialize(self, dim: Any, why: str = "") -> int:
         """The value of a size in the present call, for which alone the graph then holds."""
         expr = self.resolve(dim.expr)
         if expr.is_Integer:
@@ -144,7 +144,9 @@ class Sizes:
         if not expr.free_symbols <= self.present.keys():
             raise dim.number_needed(f"{dim} depends on the values of arrays, which are unknown while tracing")
         value = self.value(expr)
-        self.numbers.setdefault(expr, user_source())
+        source = user_source()
+        line = f"it is needed as a number at {source.describe() if source else 'an unknown line'}"
+        self.numbers.setdefault(expr, why or line)
         self.assume("==", expr - value)
         return value
 

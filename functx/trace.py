@@ -9,6 +9,7 @@ functx.numpy, and passed in, respectively.
 from __future__ import annotations
 
 import contextvars
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -161,6 +162,18 @@ class Tracer:
         if self.stage.closed:
             raise leaked(self)
         return self.stage.demand(self.atom)
+
+
+def contiguity(tracer: Tracer) -> np.ndarray:
+    """The shadow, to ask whether the memory is contiguous. Without a second element along an axis every layout is: where the axes of sizes
+    that are symbolic do not lie in C order anyway, it is decided first which of them are such.
+    """
+    shape, shadow = tracer.aval.shape, tracer.shadow
+    if not shapes.is_static(shape) and shadow.strides != dataless(shape, shadow.dtype).strides:
+        for d in shape:
+            if isinstance(d, shapes.Dim) and not d > 1:
+                operator.index(d)
+    return shadow
 
 
 def dataless(shape: Sequence[int], dtype: np.dtype, strides: Sequence[int] | None = None, writeable: bool = True) -> np.ndarray:

@@ -7,7 +7,6 @@ import sample
 
 import functx as fx
 import functx.numpy as fnp
-from functx.errors import DynamicShapeError
 
 
 def jit(f, **options):

@@ -100,10 +100,10 @@ class Symbolic:
         """What a size turned out to be."""
         return dim.within(self.sizes, dim.hint)
 
-    def specialize(self) -> None:
+    def specialize(self, why: str) -> None:
         """Take all sizes as numbers."""
         for dim in self.dims.values():
-            self.sizes.specialize(dim)
+            self.sizes.specialize(dim, why)
 
     def pattern(self, leaves: Sequence[Any]) -> SizePattern | None:
         """The sizes for which the traced graph holds; None if that is the present call's only."""
@@ -117,13 +117,11 @@ class Symbolic:
         return SizePattern(tuple(found), tuple(self.sizes.facts()))
 
     def note(self, labels: Sequence[str]) -> str:
-        """Which sizes the function wanted as numbers, for the one who asks why it is traced again."""
+        """Which sizes are numbers and why, for the one who asks why the function is traced again."""
         lines = []
-        for expr, source in self.sizes.numbers.items():
+        for expr, why in self.sizes.numbers.items():
             places = [f"axis {axis} of argument {labels[leaf]}" for (leaf, axis), d in self.dims.items() if d.expr in expr.free_symbols]
-            lines.append(
-                f"the size {expr} ({', '.join(places)}) is needed as a number at {source.describe() if source else 'an unknown line'}"
-            )
+            lines.append(f"the size {expr} ({', '.join(places)}) is not symbolic: {why}")
         return "; ".join(lines)
 
 
@@ -142,8 +140,13 @@ class DynamicShapes:
     _met: dict[Any, dict[Place, int | None]] = field(default_factory=dict)  # None: several sizes
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __post_init__(self) -> None:
-        if self.declared is not None and isinstance(self.declared, Mapping):
+    def check_names(self) -> None:
+        """Refuse names that the function does not have.
+
+        Raises:
+          DynamicShapeError: there is one.
+        """
+        if isinstance(self.declared, Mapping):
             _check_names(self.f, self.declared)
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 
 from functx import dtypes, shapes, trees
 from functx.ir import AbstractArray, Graph
+from functx.sizes import Sizes
 from functx.source import function_source, hides_frames
 from functx.trace import Trace, current_trace
 from functx.transforms.arguments import Arguments, flatten_arguments, is_traced_leaf
@@ -57,15 +58,19 @@ def stage_abstract(
     parent = current_trace()
     leaves = [v if isinstance(v, ShapeDtypeStruct) else lift_leaves([v], parent)[0] for v in arguments.leaves]
     trace = Trace(function_source(f), transform, opaque=True)
+    sizes = Sizes({}, {})  # their values are unknown: where one matters it is an error, not a guess
 
     def describe(i: int, value: Any) -> Leaf | None:
         if isinstance(value, ShapeDtypeStruct):
-            return Leaf(value, arguments.labels[i], AbstractArray(value.shape, value.dtype))
+            dims = (d.within(Sizes.of_both(sizes, d.sizes), d.hint) if isinstance(d, shapes.Dim) else d for d in value.shape)
+            return Leaf(value, arguments.labels[i], AbstractArray(tuple(dims), value.dtype))
         return Leaf(value, arguments.labels[i], own=own) if is_traced_leaf(value) else None
 
     slots, given = add_leaves(trace, leaves, describe)
     args, kwargs = arguments.rebuild(given)
-    return stage(f, trace, args, kwargs), arguments, slots
+    staged = stage(f, trace, args, kwargs)
+    sizes.close()
+    return staged, arguments, slots
 
 
 def _stage(f: Callable[..., Any], transform: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Staged:

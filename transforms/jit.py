@@ -119,6 +119,7 @@ class JittedFunction:
         self._f, self._options = check_callable(f, "jit"), options
         self._static_positions = _static_positions(f, options)
         self._dynamic = DynamicShapes(f, options.dynamic, options.dynamic_shapes)
+        self._dynamic.check_names()
         self.function = native.CompiledFunction(self.call, self._static_positions, frozenset(options.static_argnames))
         functools.update_wrapper(self.function, f)
         self._lock = threading.Lock()
@@ -337,12 +338,13 @@ class JittedFunction:
     def _settle(self, symbolic: Symbolic, staged: Staged, miss: Miss, labels: Sequence[str]) -> None:
         """The function is traced: take what was decided by the sizes of the call into account."""
         if any(slot.base for slot in staged.trace.inputs):
-            symbolic.specialize()  # how arrays lie in the memory that they share is known for these sizes
+            symbolic.specialize("arguments that are written share memory, and how they lie in it is known for these sizes")
         staged.graph = symbolic.settle(staged.graph)
         staged.results = resized_results(staged.results, symbolic.change)
         note = symbolic.note(labels)
         if note:
             amend(miss, note)
+        if note and config.current().debug:
             log(f"jit of {function_source(self._f)}: {note}")
 
     def _backend(self) -> Any:

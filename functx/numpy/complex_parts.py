@@ -13,7 +13,7 @@ from functx.ir import Literal
 from functx.mutation import make_view
 from functx.numpy import indexing, promote
 from functx.ops import parts
-from functx.trace import Tracer, current_trace, dataless
+from functx.trace import Tracer, contiguity, current_trace, dataless
 
 
 def _part(h: Tracer, name: str) -> Tracer:
@@ -41,7 +41,7 @@ def imag(val: Any) -> Any:
         return operator.pos(dtypes.python_type(h.aval.dtype)())
     if h.kind is Kind.SCALAR:
         return current_trace().tracer(Literal(0, h.aval.dtype), Kind.SCALAR)
-    read_only = (dataless(h.aval.shape[::-1], h.aval.dtype).T if h.shadow.flags.fnc else dataless(h.aval.shape, h.aval.dtype)).view()
+    read_only = (dataless(h.aval.shape[::-1], h.aval.dtype).T if contiguity(h).flags.fnc else dataless(h.aval.shape, h.aval.dtype)).view()
     read_only.flags.writeable = False
     return current_trace().tracer(current_trace().emit.zeros_like(h.atom), Kind.ARRAY, read_only)
 

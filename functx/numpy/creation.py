@@ -15,7 +15,7 @@ from functx.numpy.diagonals import triangle
 from functx.numpy.indexing import as_stored, assigned
 from functx.numpy.manipulation import copy as copy_array
 from functx.numpy.manipulation import expand_dims, known, layout, moveaxis
-from functx.trace import Trace, Tracer, current_trace
+from functx.trace import Trace, Tracer, contiguity, current_trace
 
 
 def _constructor(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -240,7 +240,7 @@ def is_such(h: Tracer, dtype: np.dtype, order: str | None) -> bool:
         return False
     if order in (None, "K", "A") or h.is_fresh_c_order and (order == "C" or h.aval.ndim < 2):
         return True
-    return h.shadow.flags.f_contiguous if order == "F" else h.shadow.flags.c_contiguous
+    return contiguity(h).flags.f_contiguous if order == "F" else contiguity(h).flags.c_contiguous
 
 
 asanyarray = asarray

@@ -16,7 +16,7 @@ from functx.mutation import make_view
 from functx.numpy import indexing, promote
 from functx.numpy.ufuncs import store
 from functx.ops import movement
-from functx.trace import Tracer, current_trace, dataless, where
+from functx.trace import Tracer, contiguity, current_trace, dataless, where
 
 
 def _handle(a: Any) -> Tracer:
@@ -59,7 +59,7 @@ def layout(order: str | None, shape: shapes.Shape, dtype: np.dtype, like: Tracer
 
 
 def _is_fortran(h: Tracer) -> bool:
-    return not h.is_fresh_c_order and h.shadow.flags.fnc
+    return not h.is_fresh_c_order and contiguity(h).flags.fnc
 
 
 def into(out: Any, h: Tracer, casting: str = "same_kind") -> Any:
@@ -104,7 +104,7 @@ def _can_view(h: Tracer, shape: shapes.Shape) -> bool:
     if h.kind is not Kind.ARRAY or h.is_fresh_c_order:
         return True  # a scalar, or a fresh array in C order, whose layout plays no part
     try:
-        h.shadow.reshape(shapes.hints(shape), copy=False)
+        contiguity(h).reshape(shapes.hints(shape), copy=False)
     except ValueError:
         return False
     return True
@@ -135,7 +135,7 @@ def ravel(a: Any, order: str = "C") -> Tracer:
     if order == "F" or (order == "A" and _is_fortran(h)):
         return ravel(transpose(h))
     fresh = h.kind is not Kind.ARRAY or h.is_fresh_c_order
-    return reshape(h, -1, "C" if order == "K" else order, copy=None if fresh or h.shadow.flags.c_contiguous else True)
+    return reshape(h, -1, "C" if order == "K" else order, copy=None if fresh or contiguity(h).flags.c_contiguous else True)
 
 
 def flatten(a: Any, order: str = "C") -> Tracer:

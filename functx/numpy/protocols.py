@@ -48,7 +48,7 @@ from functx.numpy import (
 )
 from functx.numpy.at import At
 from functx.numpy.masked import Masked
-from functx.trace import Tracer, current_trace, install, where
+from functx.trace import Tracer, contiguity, current_trace, install, where
 
 # np.<name> by its implementation on tracers. A function that is not here raises, naming it.
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -81,7 +81,7 @@ FUNCTIONS[np.amax], FUNCTIONS[np.amin] = reductions.max, reductions.min
 FUNCTIONS[np.around] = selection.round
 FUNCTIONS[sliding_window_view] = views.sliding_window_view
 FUNCTIONS[np.astype] = lambda x, dtype, /, *, copy=True: _astype(x, dtype, copy=copy)
-FUNCTIONS[np.shape] = lambda a: promote.handles([a])[0].aval.shape
+FUNCTIONS[np.shape] = lambda a: promote.shapes.resolved(promote.handles([a])[0].aval.shape)
 FUNCTIONS[np.ndim] = lambda a: promote.handles([a])[0].aval.ndim
 FUNCTIONS[np.size] = lambda a, axis=None: _size(promote.handles([a])[0], axis)
 FUNCTIONS[np.result_type] = lambda *args: np.result_type(*(promote.representative(a) if isinstance(a, Tracer) else a for a in args))
@@ -220,7 +220,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 }
 
 ATTRIBUTES: dict[str, Callable[[Tracer], Any]] = {
-    "shape": lambda self: self.aval.shape,
+    "shape": lambda self: promote.shapes.resolved(self.aval.shape),
     "dtype": lambda self: self.aval.dtype,
     "ndim": lambda self: self.aval.ndim,
     "size": lambda self: promote.shapes.size(self.aval.shape),
@@ -231,8 +231,8 @@ ATTRIBUTES: dict[str, Callable[[Tracer], Any]] = {
     "real": complex_parts.real,
     "imag": complex_parts.imag,
     "flat": flat.FlatIterator,
-    "strides": lambda self: self.shadow.strides,
-    "flags": lambda self: Flags(self.shadow.flags),
+    "strides": lambda self: _strides(self),
+    "flags": lambda self: Flags(contiguity(self).flags),
     "base": lambda self: self.parent.root if self.parent is not None else None,
     "device": lambda self: "cpu",
     "at": At,
@@ -351,6 +351,12 @@ def _copied(self: Tracer, memo: Any = None) -> Tracer:
 
 
 # --- Python's own protocols ---------------------------------------------------------------------------------------------------------------
+
+
+def _strides(self: Tracer) -> tuple[int, ...]:
+    for d in self.aval.shape[1:]:
+        operator.index(d)  # strides are numbers
+    return self.shadow.strides
 
 
 def _bool(self: Tracer) -> bool:

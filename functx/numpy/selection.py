@@ -16,7 +16,7 @@ from functx.numpy import indexing, positions, promote, reductions, ufunc_methods
 from functx.numpy.flat import set_repeated
 from functx.numpy.manipulation import along, into, layout, ravel, reshape, resize
 from functx.numpy.manipulation import copy as copied
-from functx.trace import Tracer, current_trace
+from functx.trace import Tracer, contiguity, current_trace
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
@@ -210,7 +210,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     """np.put_along_axis."""
     h, index = promote.handles([indexing.writeable(arr), indices])
     if axis is None:
-        if not (h.is_fresh_c_order or h.shadow.flags.c_contiguous):
+        if not (h.is_fresh_c_order or contiguity(h).flags.c_contiguous):
             raise ValueError("assignment destination is read-only")  # NumPy writes into np.array(arr.flat), which is a view only of such
         put(h, index, values)
         return

@@ -12,7 +12,7 @@ from functx.dtypes import Kind
 from functx.errors import ConcretizationError, UnsupportedError
 from functx.mutation import check_writeable
 from functx.numpy import cumulative, indexing, manipulation, products, promote, reductions, ufuncs
-from functx.trace import Tracer, current_trace, dataless
+from functx.trace import Tracer, contiguity, current_trace, dataless
 from functx.trace import where as user_line
 
 # --- calls --------------------------------------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def _finished(result: Tracer, out: Any, where: Any, casting: str, order: str, in
         return ufuncs.store(np.add, [atom.aval.dtype] * 2, atom.aval.dtype, atom, out, casting)
     shape = atom.aval.shape
     if order == "A":
-        order = "F" if all(h.shadow.flags.f_contiguous for h in promote.handles(inputs)) else "C"
+        order = "F" if all(contiguity(h).flags.f_contiguous for h in promote.handles(inputs)) else "C"
     return trace.tracer(atom, promote.result_kind(shape), manipulation.layout(order, shape, dtype, like=result))
 
 
