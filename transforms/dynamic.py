@@ -41,31 +41,42 @@ class SizePattern:
     facts: tuple[tuple[str, Any], ...]
 
     @cached_property
-    def symbols(self) -> list[Any]:
-        """The symbols that are whole axes, in their order of appearance."""
-        return list(dict.fromkeys(d.expr for _, shape in self.shapes for d in shape if isinstance(d, Dim) and d.name))
+    def _axes(self) -> list[tuple[Place, Dim]]:
+        return [((leaf, axis), d) for leaf, shape in self.shapes for axis, d in enumerate(shape) if isinstance(d, Dim)]
 
     @cached_property
-    def _derived(self) -> list[tuple[int, int, list[int]]]:
-        places = [(leaf, axis, d) for leaf, shape in self.shapes for axis, d in enumerate(shape)]
-        return [(leaf, axis, program(d.expr, self.symbols)) for leaf, axis, d in places if isinstance(d, Dim) and not d.name]
+    def _first(self) -> dict[Any, Place]:
+        return {d.expr: place for place, d in reversed(self._axes) if d.name}
+
+    @cached_property
+    def symbols(self) -> list[Any]:
+        """The symbols that are whole axes, in their order of appearance."""
+        return sorted(self._first, key=self._first.__getitem__)
+
+    @property
+    def places(self) -> list[Place]:
+        """Where each symbol appears first."""
+        return [self._first[symbol] for symbol in self.symbols]
+
+    @cached_property
+    def derived(self) -> list[tuple[Place, list[int]]]:
+        """The other symbolic axes, as programs of :mod:`functx.sizes`."""
+        return [(place, program(d.expr, self.symbols)) for place, d in self._axes if self._first.get(d.expr) != place]
 
     @cached_property
     def programs(self) -> list[tuple[str, list[int]]]:
-        """The conditions as programs of :mod:`functx.sizes`, whose values are compared with zero."""
+        """The conditions likewise: the values are compared with zero."""
         return [(kind, program(expr, self.symbols)) for kind, expr in self.facts]
 
     def obstacle(self, leaves: Sequence[Any], labels: Sequence[str] | None = None) -> str | None:
         """What does not hold for a call, in words; None if all does."""
         names = labels or range(len(leaves))
-        values: dict[Any, int] = {}
         for leaf, shape in self.shapes:
             for axis, (d, n) in enumerate(zip(shape, leaves[leaf].shape, strict=True)):
-                expected = d if isinstance(d, int) else values.setdefault(d.expr, n) if d.name else n
-                if expected != n:
-                    return f"argument {names[leaf]} has the size {n} on axis {axis}, before it was {d if isinstance(d, int) else expected}"
-        present = [values[s] for s in self.symbols]
-        for leaf, axis, code in self._derived:
+                if isinstance(d, int) and d != n:
+                    return f"argument {names[leaf]} has the size {n} on axis {axis}, before it was {d}"
+        present = [leaves[leaf].shape[axis] for leaf, axis in self.places]
+        for (leaf, axis), code in self.derived:
             if evaluate(code, present) != leaves[leaf].shape[axis]:
                 return f"argument {names[leaf]} has the size {leaves[leaf].shape[axis]} on axis {axis}, before it followed from others"
         for (kind, expr), (_, code) in zip(self.facts, self.programs, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -207,6 +207,7 @@ class Entry:
     used: int = 0
 
     def __post_init__(self) -> None:
+        self.results_at = results_at(self.traced, self.results)
         self.captured = [(i, aval) for i, aval in enumerate(self.traced.in_avals) if isinstance(self.sources[i], Reference)]
 
     @property
@@ -243,16 +244,21 @@ class Entry:
         inputs = [_as_array(v, slot.var.aval) for v, slot in zip(bound, self.traced.inputs, strict=True)]
         outs = self.executable(inputs)
         write_back(self.traced, outs, bound)
-        return trees.unflatten(self.out_tree, build_results(self.results_for(inputs, outs), outs, bound, None))
+        return trees.unflatten(self.out_tree, build_results(self.results_at(inputs, outs), outs, bound, None))
 
-    def results_for(self, inputs: Sequence[Any], outs: Sequence[Any]) -> list[Result]:
-        """How the results are built at the sizes of a call."""
-        if not any(result.views for result in self.results) or not self.traced.symbolic:
-            return self.results
+
+def results_at(graph: Graph, results: list[Result]) -> Callable[[Sequence[Any], Sequence[Any]], list[Result]]:
+    """How the results are built, by the inputs and outputs of a call: where sizes are symbolic, so are the places of views."""
+    if not graph.symbolic or not any(result.views for result in results):
+        return lambda inputs, outs: results
+
+    def at(inputs: Sequence[Any], outs: Sequence[Any]) -> list[Result]:
         sizes: dict[Any, int] = {}
-        bind_sizes(self.traced.in_vars, inputs, sizes)
-        bind_sizes(self.traced.out_atoms, outs, sizes)
-        return resized_results(self.results, lambda dim: dim.at(sizes))
+        bind_sizes(graph.in_vars, inputs, sizes)
+        bind_sizes(graph.out_atoms, outs, sizes)
+        return resized_results(results, lambda dim: dim.at(sizes))
+
+    return at
 
 
 def resized_results(results: Sequence[Result], change: Any) -> list[Result]:

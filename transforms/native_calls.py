@@ -11,15 +11,19 @@ from typing import Any
 
 from functx import config, trace, trees
 from functx.capture import Reference
+from functx.dims import Dim
 from functx.dtypes import Kind
 from functx.ir import OutRole
 from functx.runtime import native
+from functx.sizes import program
 from functx.transforms.boundary import build_results
-from functx.transforms.entries import Entry
+from functx.transforms.dynamic import SizePattern
+from functx.transforms.entries import Dense, Entry
 from functx.transforms.staging import Result
 
 # The kinds of functx::BuildStep, in its order.
 ARRAY, SCALAR, PYTHON, INPUT, CONSTANT, TUPLE, LIST, DICT, NAMED_TUPLE = range(9)
+_FACTS = (">=", "==", "!=")  # the kinds of functx::SizeChecks::Fact, in its order
 _OF_KIND = {Kind.ARRAY: ARRAY, Kind.SCALAR: SCALAR, Kind.PYTHON: PYTHON}
 
 MAX_ALIASES = 256  # signatures of one function under which plans are found
@@ -35,27 +39,31 @@ def make_plan(entry: Entry, leaves: Sequence[Any]) -> Any:
     if code is None or entry.predicates.members or entry.predicates.placement is not None:
         return None
     p = entry.predicates
+    symbols = p.sizes.symbols if p.sizes is not None else []
+    if any(not d.expr.free_symbols <= set(symbols) for aval in entry.traced.out_avals for d in aval.shape if isinstance(d, Dim)):
+        return None  # results of a size that the call finds out
     build = _build_steps(entry)
     scalars = {} if build is None else {index for kind, index, _ in build if kind in (SCALAR, PYTHON)}
     outputs = [
-        (aval.dtype, aval.shape, slot.target if slot.role is OutRole.WRITE else -1, k in scalars)
+        (aval.dtype, tuple(_formula(d, symbols) for d in aval.shape), slot.target if slot.role is OutRole.WRITE else -1, k in scalars)
         for k, (slot, aval) in enumerate(zip(entry.traced.outputs, entry.traced.out_avals, strict=True))
     ]
     return native.make_plan(
         library=code.library,
-        workspace_bytes=code.workspace_bytes,
+        workspace_bytes=program(getattr(code.workspace_bytes, "expr", code.workspace_bytes), symbols),
         callback=code.callback,
         on_error=code.on_error,
         constants=list(code.constants),
         inputs=[_source(source, aval) for source, aval in zip(entry.sources, entry.traced.in_avals, strict=True)],
         outputs=outputs,
         values=[(i, leaves[i]) for i, _ in p.specialized],
-        layouts=[(i, strides, writeable) for i, (strides, writeable) in p.layouts],
+        layouts=[_layout(i, strides, writeable) for i, (strides, writeable) in p.layouts],
         written=list(p.written),
         aliases=None if p.aliases is None else list(p.aliases),
         build=build or [],
         finish=_finisher(entry) if build is None else None,
-        sizes=code.sizes,
+        sizes=_size_checks(p.sizes),
+        found_sizes=code.sizes,
     )
 
 
@@ -67,13 +75,28 @@ def install(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], struct
 
 def _source(source: int | Reference, aval: Any) -> tuple[int, Any, Any, Any]:
     leaf, captured = (-1, source.native()) if isinstance(source, Reference) else (source, None)
-    return leaf, captured, aval.dtype, aval.shape
+    return leaf, captured, aval.dtype, aval.shape if captured is not None else ()
+
+
+def _formula(d: int | Dim, symbols: Sequence[Any]) -> int | list[int]:
+    return program(d.expr, symbols) if isinstance(d, Dim) else d
+
+
+def _layout(leaf: int, strides: Any, writeable: bool) -> tuple[int, Any, bool, bool]:
+    return leaf, strides.order if isinstance(strides, Dense) else strides, writeable, isinstance(strides, Dense)
+
+
+def _size_checks(sizes: SizePattern | None) -> tuple[list[Any], list[Any], list[Any]]:
+    """Where the symbols are to be read, which other axes follow from them, and what must hold of them."""
+    if sizes is None:
+        return [], [], []
+    return sizes.places, sizes.derived, [(_FACTS.index(kind), code) for kind, code in sizes.programs]
 
 
 def _finisher(entry: Entry) -> Callable[..., Any]:
     """What builds the results after the call; it holds what it needs of the entry, which holds the plan."""
-    results, out_tree = entry.results, entry.out_tree
-    return lambda outs, bound: trees.unflatten(out_tree, build_results(results, outs, bound, None))
+    results, out_tree = entry.results_at, entry.out_tree
+    return lambda outs, bound: trees.unflatten(out_tree, build_results(results(bound, outs), outs, bound, None))
 
 
 def _build_steps(entry: Entry) -> list[Step] | None:

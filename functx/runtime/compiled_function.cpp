@@ -20,6 +20,7 @@ PyObject* config_variable = nullptr;
 // A signature under which a plan can be found.
 struct Alias {
   std::vector<uint64_t> words;
+  std::vector<uint64_t> mask;  // of each word the bits that count; empty: all. Sizes that are symbolic do not count
   std::vector<Ref> objects;
   std::vector<size_t> order;  // the leaf of the Python side at each place of the signature
   bool in_order;
@@ -29,23 +30,25 @@ struct Alias {
 
   bool matches(const Signature& call, PyObject* present_config) const {
     if (config.get() != present_config || words.size() != call.words.size()) return false;
-    if (!std::equal(words.begin(), words.end(), call.words.begin())) return false;
+    if (mask.empty() ? !std::equal(words.begin(), words.end(), call.words.begin()) : !matches_masked(call)) return false;
     for (size_t i = 0; i < objects.size(); ++i)
       if (!same_object(objects[i].get(), call.objects[i])) return false;
     return true;
   }
-};
 
-uint64_t hash_of(const Signature& signature) {
-  uint64_t hash = 14695981039346656037ull;
-  for (const uint64_t word : signature.words) hash = (hash ^ word) * 1099511628211ull;
-  return hash;
-}
+ private:
+  bool matches_masked(const Signature& call) const {
+    for (size_t i = 0; i < words.size(); ++i)
+      if ((words[i] ^ call.words[i]) & mask[i]) return false;
+    return true;
+  }
+};
 
 // The aliases of one function, most recently used first. Python's lock guards it.
 class Table {
  public:
   using Iterator = std::list<std::shared_ptr<Alias>>::iterator;
+  using Index = std::unordered_multimap<uint64_t, Iterator>;
 
   std::shared_ptr<Alias> front() const { return aliases_.empty() ? nullptr : aliases_.front(); }
 
@@ -53,9 +56,13 @@ class Table {
 
   std::vector<std::shared_ptr<Alias>> find(const Signature& signature, PyObject* config) const {
     std::vector<std::shared_ptr<Alias>> out;
-    auto range = index_.equal_range(hash_of(signature));
-    for (auto it = range.first; it != range.second; ++it)
-      if ((*it->second)->matches(signature, config)) out.push_back(*it->second);
+    const auto collect = [&](const Index& index, uint64_t hash) {
+      auto range = index.equal_range(hash);
+      for (auto it = range.first; it != range.second; ++it)
+        if ((*it->second)->matches(signature, config)) out.push_back(*it->second);
+    };
+    collect(index_, signature.hash());
+    if (!by_ranks_.empty()) collect(by_ranks_, signature.hash_of_ranks());
     return out;
   }
 
@@ -64,9 +71,14 @@ class Table {
       if (it->get() == alias) return aliases_.splice(aliases_.begin(), aliases_, it);
   }
 
-  void add(std::shared_ptr<Alias> alias, uint64_t hash, size_t limit) {
+  void add(std::shared_ptr<Alias> alias, const Signature& signature, size_t limit) {
+    const bool symbolic = !alias->mask.empty();
     aliases_.push_front(std::move(alias));
-    index_.emplace(hash, aliases_.begin());
+    if (symbolic) {
+      by_ranks_.emplace(signature.hash_of_ranks(), aliases_.begin());
+    } else {
+      index_.emplace(signature.hash(), aliases_.begin());
+    }
     while (aliases_.size() > limit) remove(std::prev(aliases_.end()));
   }
 
@@ -80,15 +92,17 @@ class Table {
 
   void clear() {
     index_.clear();
+    by_ranks_.clear();
     auto gone = std::move(aliases_);  // destroyed last: that may run Python code, which must find an empty table
     aliases_.clear();
   }
 
  private:
   void remove(Iterator it) {
-    for (auto entry = index_.begin(); entry != index_.end(); ++entry)
+    Index& index = (*it)->mask.empty() ? index_ : by_ranks_;
+    for (auto entry = index.begin(); entry != index.end(); ++entry)
       if (entry->second == it) {
-        index_.erase(entry);
+        index.erase(entry);
         break;
       }
     const auto gone = *it;
@@ -96,7 +110,8 @@ class Table {
   }
 
   std::list<std::shared_ptr<Alias>> aliases_;
-  std::unordered_multimap<uint64_t, Iterator> index_;
+  Index index_;     // by the whole signature
+  Index by_ranks_;  // of aliases that hold for several sizes: by the signature without sizes
 };
 
 struct Function {
@@ -166,6 +181,19 @@ PyObject* call(PyObject* object, PyObject* const* args, size_t flagged_count, Py
   return PyObject_Vectorcall(self->slow, args, flagged_count, names);
 }
 
+// The words that count in the signatures of a plan's calls; empty: all.
+std::vector<uint64_t> mask_of(const Plan& plan, const Signature& signature, const std::vector<size_t>& order) {
+  std::vector<SizeChecks::Axis> open(plan.sizes.symbols);
+  for (const auto& [place, formula] : plan.sizes.derived) open.push_back(place);
+  if (open.empty()) return {};
+  std::vector<uint64_t> mask(signature.words.size(), ~uint64_t{0});
+  for (const auto& [leaf, axis] : open) {
+    const auto place = std::find(order.begin(), order.end(), static_cast<size_t>(leaf)) - order.begin();
+    mask[signature.sizes_at[static_cast<size_t>(place)] + static_cast<size_t>(axis)] = 0;
+  }
+  return mask;
+}
+
 // install(args, kwargs, numbers, plan, limit): `numbers` is (args, kwargs) with each leaf's number in its place.
 PyObject* install(PyObject* object, PyObject* arguments) {
   Function* self = self_of(object);
@@ -210,10 +238,11 @@ PyObject* install(PyObject* object, PyObject* arguments) {
   }
   alias->in_order = true;
   for (size_t k = 0; k < alias->order.size(); ++k) alias->in_order &= alias->order[k] == k;
+  alias->mask = mask_of(*plan, signature, alias->order);
   alias->config = std::move(config);
   alias->capsule = Ref::share(capsule);
   alias->plan = plan;
-  self->table->add(std::move(alias), hash_of(signature), static_cast<size_t>(limit));
+  self->table->add(std::move(alias), signature, static_cast<size_t>(limit));
   Py_RETURN_TRUE;
 }
 

@@ -22,6 +22,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 using functx::BuildStep;
+using functx::Formula;
 using functx::Library;
 using functx::Plan;
 using functx::Ref;
@@ -104,15 +105,42 @@ Ref share(nb::handle object) { return Ref::share(object.ptr()); }
 PyArray_Descr* descr_of(nb::handle dtype) { return reinterpret_cast<PyArray_Descr*>(dtype.ptr()); }
 
 using Shape = std::vector<int64_t>;
+using Program = std::vector<int64_t>;
+
+// (places of symbols, [(place, formula)], [(kind, formula)]), where a place is (leaf, axis).
+functx::SizeChecks size_checks(const nb::tuple& description) {
+  const auto place_of = [](nb::handle place) {
+    return functx::SizeChecks::Axis{nb::cast<int64_t>(nb::object(place[0])), nb::cast<int64_t>(nb::object(place[1]))};
+  };
+  functx::SizeChecks checks;
+  for (nb::handle place : nb::cast<nb::list>(description[0])) checks.symbols.push_back(place_of(place));
+  const size_t symbols = checks.symbols.size();
+  for (nb::handle item : nb::cast<nb::list>(description[1]))
+    checks.derived.emplace_back(place_of(nb::object(item[0])), Formula(nb::cast<Program>(nb::object(item[1])), symbols));
+  for (nb::handle item : nb::cast<nb::list>(description[2])) {
+    const auto kind = static_cast<functx::SizeChecks::Fact::Kind>(nb::cast<int>(nb::object(item[0])));
+    checks.facts.push_back({kind, Formula(nb::cast<Program>(nb::object(item[1])), symbols)});
+  }
+  return checks;
+}
+
+// The value of a formula; None where it has none. For tests.
+nb::object evaluate(Program program, const std::vector<int64_t>& sizes) {
+  int64_t value;
+  return Formula(std::move(program), sizes.size()).evaluate(sizes.data(), value) ? nb::cast(value) : nb::none();
+}
 
 // A plan from its description; see functx.transforms.native_calls, which makes it.
-nb::object make_plan(const Library& library, int64_t workspace_bytes, nb::object callback, nb::object on_error, const nb::list& constants,
-                     const nb::list& inputs, const nb::list& outputs, const nb::list& values, const nb::list& layouts,
-                     std::vector<int64_t> written, nb::object aliases, const nb::list& build, nb::object finish, int64_t sizes) {
+nb::object make_plan(const Library& library, std::vector<int64_t> workspace_bytes, nb::object callback, nb::object on_error,
+                     const nb::list& constants, const nb::list& inputs, const nb::list& outputs, const nb::list& values,
+                     const nb::list& layouts, std::vector<int64_t> written, nb::object aliases, const nb::list& build, nb::object finish,
+                     const nb::tuple& sizes, size_t found) {
   auto plan = std::make_unique<Plan>();
   plan->library = std::make_shared<Library>(library);
-  plan->workspace_bytes = workspace_bytes;
-  plan->sizes = sizes;
+  plan->sizes = size_checks(sizes);
+  plan->found_sizes = found;
+  const size_t symbols = plan->sizes.symbols.size();
+  plan->workspace_bytes = Formula(std::move(workspace_bytes), symbols);
   plan->callback = share(callback);
   plan->on_error = share(on_error);
   for (nb::handle array : constants) plan->constants.push_back(share(array));
@@ -122,23 +150,28 @@ nb::object make_plan(const Library& library, int64_t workspace_bytes, nb::object
     source.leaf = nb::cast<int64_t>(parts[0]);
     source.captured = share(parts[1]);
     source.type_number = descr_of(parts[2])->type_num;
-    source.shape = nb::cast<Shape>(parts[3]);
+    source.shape = nb::cast<Shape>(parts[3]);  // of captured arrays
     plan->inputs.push_back(std::move(source));
   }
-  for (nb::handle item : outputs) {  // (dtype, shape, target, scalar)
+  for (nb::handle item : outputs) {  // (dtype, shape, target, scalar); a size is a number or a formula
     auto parts = nb::cast<nb::tuple>(item);
     functx::OutputType out;
     out.dtype = share(parts[0]);
-    out.shape = nb::cast<Shape>(parts[1]);
+    for (nb::handle d : nb::cast<nb::tuple>(parts[1])) {
+      if (!nb::isinstance<nb::int_>(d)) out.derived.emplace_back(out.shape.size(), Formula(nb::cast<Program>(d), symbols));
+      out.shape.push_back(nb::isinstance<nb::int_>(d) ? nb::cast<int64_t>(d) : 1);
+    }
     out.target = nb::cast<int64_t>(parts[2]);
     out.scalar = nb::cast<bool>(parts[3]);
     out.bytes = static_cast<int64_t>(PyDataType_ELSIZE(descr_of(parts[0])));
-    for (int64_t d : out.shape) out.bytes *= d;
+    if (out.derived.empty())
+      for (int64_t d : out.shape) out.bytes *= d;
     plan->outputs.push_back(std::move(out));
   }
   for (nb::handle item : values) plan->values.push_back({nb::cast<int64_t>(item[0]), share(nb::object(item[1]))});
   for (nb::handle item : layouts)
-    plan->layouts.push_back({nb::cast<int64_t>(item[0]), nb::cast<Shape>(nb::object(item[1])), nb::cast<bool>(item[2])});
+    plan->layouts.push_back(
+        {nb::cast<int64_t>(item[0]), nb::cast<Shape>(nb::object(item[1])), nb::cast<bool>(item[2]), nb::cast<bool>(item[3])});
   plan->written = std::move(written);
   if (!aliases.is_none()) {
     plan->check_aliases = true;
@@ -184,8 +217,10 @@ NB_MODULE(_native, module) {
       .def("close", &Library::close, "Unloads the library, once calls still running have returned; closing twice is harmless.");
 
   module.def("make_plan", make_plan, "library"_a, "workspace_bytes"_a, "callback"_a.none(), "on_error"_a, "constants"_a, "inputs"_a,
-             "outputs"_a, "values"_a, "layouts"_a, "written"_a, "aliases"_a.none(), "build"_a, "finish"_a.none(), "sizes"_a = 0,
+             "outputs"_a, "values"_a, "layouts"_a, "written"_a, "aliases"_a.none(), "build"_a, "finish"_a.none(), "sizes"_a,
+             "found_sizes"_a = 0,
              "How an entry is called, for CompiledFunction._install; see functx.transforms.native_calls.");
+  module.def("evaluate", evaluate, "program"_a, "sizes"_a, "The value of a formula (functx.sizes); None: it overflows or divides by zero.");
   module.def("set_context_variables", [](nb::handle trace, nb::handle config) { functx::set_context_variables(trace.ptr(), config.ptr()); },
              "trace"_a, "config"_a, "The context variables of the current trace and of the configuration.");
   PyObject* type = functx::make_compiled_function_type();

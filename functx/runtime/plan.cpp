@@ -119,6 +119,23 @@ bool may_repeat(PyArrayObject* array) {
   return false;
 }
 
+// A new array of an output type whose sizes follow from those of the call.
+PyObject* new_sized_array(const OutputType& type, const int64_t* sizes) {
+  SmallVector<int64_t, 8> shape;
+  for (const int64_t d : type.shape) shape.push_back(d);
+  for (const auto& [axis, formula] : type.derived) {
+    if (!formula.evaluate(sizes, shape[axis]) || shape[axis] < 0) {
+      PyErr_SetString(PyExc_MemoryError, "the size of a result does not fit 64 bits");
+      return nullptr;
+    }
+  }
+  int64_t bytes = type.bytes;
+  for (const int64_t d : shape) {
+    if (__builtin_mul_overflow(bytes, d, &bytes)) return PyErr_NoMemory();
+  }
+  return new_array(type.dtype.get(), static_cast<int>(shape.size()), shape.data(), static_cast<size_t>(bytes));
+}
+
 }  // namespace
 
 // What one call owns.
@@ -133,6 +150,7 @@ struct Plan::Call {
     char bytes[16];
   };
   SmallVector<Number, 16> numbers, out_numbers;
+  SmallVector<int64_t, 8> sizes;  // values of the symbols
 
   ~Call() {
     for (PyObject* object : arrays) Py_XDECREF(object);
@@ -141,14 +159,37 @@ struct Plan::Call {
   }
 };
 
+bool LayoutCheck::holds(PyObject* leaf) const {
+  PyArrayObject* array = as_array(leaf);
+  if (static_cast<bool>(PyArray_ISWRITEABLE(array)) != writeable) return false;
+  if (!dense) return std::equal(strides.begin(), strides.end(), PyArray_STRIDES(array));
+  npy_intp step = PyArray_ITEMSIZE(array);
+  for (size_t i = strides.size(); i-- > 0;) {
+    const int axis = static_cast<int>(strides[i]);
+    if (PyArray_STRIDE(array, axis) != step) return false;
+    step *= std::max<npy_intp>(PyArray_DIM(array, axis), 1);
+  }
+  return true;
+}
+
+bool SizeChecks::holds(PyObject* const* leaves, int64_t* sizes) const {
+  const auto size_of = [leaves](const Axis& place) { return PyArray_DIM(as_array(leaves[place.leaf]), static_cast<int>(place.axis)); };
+  for (size_t i = 0; i < symbols.size(); ++i) sizes[i] = size_of(symbols[i]);
+  int64_t value;
+  for (const auto& [place, formula] : derived)
+    if (!formula.evaluate(sizes, value) || value != size_of(place)) return false;
+  for (const Fact& fact : facts) {
+    if (!fact.value.evaluate(sizes, value)) return false;
+    if (!(fact.kind == Fact::kAtLeastZero ? value >= 0 : (value == 0) == (fact.kind == Fact::kZero))) return false;
+  }
+  return true;
+}
+
 bool Plan::holds(PyObject* const* leaves, size_t count) const {
   for (const auto& check : values)
     if (!same_number(leaves[check.leaf], check.value.get())) return false;
-  for (const auto& check : layouts) {
-    PyArrayObject* array = as_array(leaves[check.leaf]);
-    if (static_cast<bool>(PyArray_ISWRITEABLE(array)) != check.writeable) return false;
-    if (!std::equal(check.strides.begin(), check.strides.end(), PyArray_STRIDES(array))) return false;
-  }
+  for (const auto& check : layouts)
+    if (!check.holds(leaves[check.leaf])) return false;
   if (!check_aliases) return true;
   for (size_t i = 0; i < count; ++i) {
     if (!PyArray_CheckExact(leaves[i])) continue;
@@ -216,7 +257,8 @@ bool Plan::allocate(Call& call) const {
     } else if (out.target >= 0) {
       place = call.pointers[out.target];
     } else {
-      array = new_array(out.dtype.get(), static_cast<int>(out.shape.size()), out.shape.data(), static_cast<size_t>(out.bytes));
+      array = out.derived.empty() ? new_array(out.dtype.get(), static_cast<int>(out.shape.size()), out.shape.data(), static_cast<size_t>(out.bytes))
+                                  : new_sized_array(out, call.sizes.data());
       if (!array) return false;
       place = PyArray_DATA(as_array(array));
     }
@@ -300,20 +342,21 @@ PyObject* Plan::results(Call& call) const {
 }
 
 Outcome Plan::run(PyObject* const* leaves, size_t count, PyObject** result) const {
-  if (!holds(leaves, count)) return Outcome::kMiss;
   Call call;
+  call.sizes.resize(sizes.symbols.size() + found_sizes);
+  if (!sizes.holds(leaves, call.sizes.data()) || !holds(leaves, count)) return Outcome::kMiss;
   const Outcome bound = bind(leaves, call);
   if (bound != Outcome::kDone) return bound;
   try {
-    const Workspace workspace(workspace_bytes);
+    int64_t scratch = 0;
+    if (!workspace_bytes.evaluate(call.sizes.data(), scratch)) throw std::bad_alloc();
+    const Workspace workspace(scratch);
     if (!allocate(call)) return Outcome::kError;
     FunctxCall raw{};
     raw.inputs = call.pointers.data();
     raw.outputs = call.out_pointers.data();
+    raw.dims = call.sizes.size() ? call.sizes.data() : nullptr;
     raw.workspace = workspace.data();
-    SmallVector<int64_t, 8> dims;
-    dims.resize(sizes);
-    raw.dims = sizes ? dims.data() : nullptr;
     Context context;
     context.callback = callback.get();
     const int status = library->run(raw, context);

@@ -9,8 +9,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "formula.h"
 #include "library.h"
 #include "small_vector.h"
 
@@ -56,15 +58,35 @@ struct InputSource {
 struct OutputType {
   Ref dtype;
   std::vector<int64_t> shape;
-  int64_t bytes = 0;
+  std::vector<std::pair<size_t, Formula>> derived;  // axes of sizes that are not known before the call
+  int64_t bytes = 0;                                // of all elements; of one where sizes are derived
   int64_t target = -1;  // the input that it is the new value of, in whose memory it is left
   bool scalar = false;  // leaves as a number: its memory is the call's
 };
 
 struct LayoutCheck {
   int64_t leaf;
-  std::vector<int64_t> strides;
+  std::vector<int64_t> strides;  // where `dense`: the axes from the outermost in memory to the innermost
   bool writeable;
+  bool dense;  // without gaps
+
+  bool holds(PyObject* leaf) const;
+};
+
+// What is asked of the sizes of a call: each symbol is the size of one axis of a leaf; others follow from them.
+struct SizeChecks {
+  struct Axis {
+    int64_t leaf, axis;
+  };
+  struct Fact {
+    enum Kind { kAtLeastZero, kZero, kNotZero } kind;
+    Formula value;
+  };
+  std::vector<Axis> symbols;
+  std::vector<std::pair<Axis, Formula>> derived;
+  std::vector<Fact> facts;
+
+  bool holds(PyObject* const* leaves, int64_t* sizes) const;  // writes the values of the symbols
 };
 
 struct ValueCheck {
@@ -84,8 +106,9 @@ enum class Outcome { kDone, kMiss, kError };
 class Plan {
  public:
   std::shared_ptr<Library> library;
-  int64_t workspace_bytes = 0;
-  int64_t sizes = 0;  // how many sizes the code finds on the way
+  Formula workspace_bytes;
+  SizeChecks sizes;
+  size_t found_sizes = 0;  // how many the code finds on the way, after those that arguments tell
   Ref callback, on_error;
   std::vector<Ref> constants;  // arrays passed after the graph's inputs
   std::vector<InputSource> inputs;

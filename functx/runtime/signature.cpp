@@ -14,6 +14,7 @@ namespace {
 
 enum Tag : uint64_t { kArray = 1, kScalar, kFloat, kInt, kBool, kComplex, kTuple, kList, kDict, kNone, kNamedTuple, kStatic, kKeyword };
 
+constexpr uint64_t kHashSeed = 14695981039346656037ull, kHashPrime = 1099511628211ull;
 constexpr int kMaxDepth = 64;  // deeper containers are left to Python, which has its own limit
 
 uint64_t word(Tag tag, uint64_t a = 0, uint64_t b = 0) { return tag | a << 8 | b << 32; }
@@ -23,6 +24,27 @@ bool is_named_tuple(PyObject* object) {
 }
 
 }  // namespace
+
+uint64_t Signature::hash() const {
+  uint64_t hash = kHashSeed;
+  for (const uint64_t word : words) hash = (hash ^ word) * kHashPrime;
+  return hash;
+}
+
+uint64_t Signature::hash_of_ranks() const {
+  uint64_t hash = kHashSeed;
+  size_t at = 0;
+  const auto up_to = [&](size_t end) {
+    for (; at < end; ++at) hash = (hash ^ words[at]) * kHashPrime;
+  };
+  for (const size_t sizes : sizes_at) {
+    if (sizes == 0) continue;
+    up_to(sizes);
+    at = sizes + static_cast<size_t>(words[sizes - 1] >> 32);  // the word before them ends in their number
+  }
+  up_to(words.size());
+  return hash;
+}
 
 bool same_object(PyObject* a, PyObject* b) {
   if (a == b) return true;
@@ -46,20 +68,25 @@ bool Signature::add_static(PyObject* object) {
   return true;
 }
 
+void Signature::add_leaf(PyObject* object, size_t at) {
+  leaves.push_back(object);
+  sizes_at.push_back(at);
+}
+
 bool Signature::add(PyObject* object, int depth) {
   if (PyArray_CheckExact(object)) {
     auto* array = reinterpret_cast<PyArrayObject*>(object);
     if (!PyArray_ISNOTSWAPPED(array)) return false;
     const int rank = PyArray_NDIM(array);
     words.push_back(word(kArray, static_cast<uint32_t>(PyArray_TYPE(array)) & 0xffffff, static_cast<uint64_t>(rank)));
+    add_leaf(object, words.size());
     for (int i = 0; i < rank; ++i) words.push_back(static_cast<uint64_t>(PyArray_DIM(array, i)));
-    leaves.push_back(object);
     return true;
   }
   PyTypeObject* type = Py_TYPE(object);
   if (type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyComplex_Type) {
     words.push_back(word(type == &PyFloat_Type ? kFloat : type == &PyLong_Type ? kInt : type == &PyBool_Type ? kBool : kComplex));
-    leaves.push_back(object);
+    add_leaf(object);
     return true;
   }
   if (object == Py_None) {
@@ -95,11 +122,11 @@ bool Signature::add(PyObject* object, int depth) {
     const int number = descr->type_num;
     Py_DECREF(descr);
     words.push_back(word(kScalar, static_cast<uint32_t>(number) & 0xffffff));
-    leaves.push_back(object);
+    add_leaf(object);
     return true;
   }
   if (type == &PyUnicode_Type || type == &PyBytes_Type) {
-    leaves.push_back(object);
+    add_leaf(object);
     return add_static(object);
   }
   if (is_named_tuple(object)) {

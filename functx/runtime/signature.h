@@ -19,7 +19,12 @@ namespace functx {
 struct Signature {
   SmallVector<uint64_t, 64> words;
   SmallVector<PyObject*, 16> leaves;   // borrowed: every argument that is no container
+  SmallVector<size_t, 16> sizes_at;    // per leaf the word of its first size; 0 for one that is no array
   SmallVector<PyObject*, 16> objects;  // borrowed: what is compared by value
+
+  // A hash of all words; without those of sizes, which calls of one rank share.
+  uint64_t hash() const;
+  uint64_t hash_of_ranks() const;
 
   // Takes a call apart. False: it cannot be described (no exception is set).
   bool read(PyObject* const* args, Py_ssize_t count, PyObject* names, const std::vector<Py_ssize_t>& static_positions,
@@ -30,6 +35,7 @@ struct Signature {
 
  private:
   bool add(PyObject* object, int depth);
+  void add_leaf(PyObject* object, size_t sizes_at = 0);
   bool add_static(PyObject* object);
 };
 
