@@ -90,7 +90,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     shape = h.aval.shape
     if len(shape) < 2:
         raise ValueError("array must be at least 2-d")
-    if len(shape) > 2 and len(set(shape)) > 1:
+    if len(shape) > 2 and not all(shapes.fit((d,), shape[:1]) for d in shape):
         raise ValueError("All dimensions of input must be of equal length")
     step = shape[1] + 1 if len(shape) == 2 else 1 + sum(shapes.size(shape[i:]) for i in range(1, len(shape)))
     end = shape[1] * shape[1] if len(shape) == 2 and not wrap else None
@@ -117,4 +117,4 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[np.ndarray, ...]:
 
 def _without_data(arr: Any) -> np.ndarray:
     (h,) = promote.handles([arr])
-    return dataless(h.aval.shape, h.aval.dtype)
+    return dataless([operator.index(d) for d in h.aval.shape], h.aval.dtype)

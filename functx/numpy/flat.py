@@ -42,7 +42,7 @@ class FlatIterator(promote.ArrayLike):
     @property
     def coords(self) -> tuple[int, ...]:
         """The place of the next element in the array."""
-        return tuple(int(i) for i in np.unravel_index(self.index, shapes.hints(self.base.shape)))
+        return tuple(int(i) for i in np.unravel_index(self.index, tuple(map(operator.index, self.base.shape))))
 
     def __len__(self) -> int:
         return operator.index(shapes.size(self.base.shape))

@@ -89,7 +89,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     (h,) = promote.handles([x])
     axes = tuple(range(h.aval.ndim)) if axis is None else _axes(axis, h.aval.ndim)
     rest = tuple(i for i in range(h.aval.ndim) if i not in axes)
-    flat = np.reshape(np.transpose(h, (*axes, *rest)), (-1, *(h.aval.shape[i] for i in rest)))
+    flat = np.reshape(np.transpose(h, (*axes, *rest)), (shapes.size(h.aval.shape[i] for i in axes), *(h.aval.shape[i] for i in rest)))
     out = norm(flat, ord, 0)
     return np.reshape(out, tuple(1 if i in axes else d for i, d in enumerate(h.aval.shape))) if keepdims else out
 

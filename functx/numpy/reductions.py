@@ -179,8 +179,8 @@ def _reduced(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...], start: Atom | None
     """The reduction of an operand in the loop's dtype."""
     b, shape = current_trace().emit, x.aval.shape
     kept = shapes.delete(shape, axes)
-    has_identity = start is not None or ufunc.identity is not None  # then a sum over a symbolic size may be one over nothing
-    if [i for i in axes if shapes.same(shape[i], 0) or (not has_identity and shape[i] == 0)]:
+    of_nothing = ufunc in (np.add, np.multiply)  # the primitive gives the identity: for a symbolic size nothing is to be decided
+    if [i for i in axes if shapes.same(shape[i], 0) or (not of_nothing and shape[i] == 0)]:
         return promote.broadcast(b, _identity(b, ufunc, x) if start is None else start, kept)
     if not is_reorderable(ufunc):
         return _from_left(ufunc, x, axes, start, mask)
@@ -447,7 +447,8 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         whole = () if is_inexact(h.aval.dtype) else (np.dtype(float),)
         dtype = np.result_type(h.aval.dtype, w.aval.dtype, *whole)
         scale = sum(w, axes, dtype, keepdims=keepdims)
-        if (total := known(scale)) is not None and (total == 0).any():
+        nothing = [i for i in axes if w.aval.shape[i] == 0]
+        if nothing or ((total := known(scale)) is not None and (total == 0).any()):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         result = np.divide(sum(np.multiply(h, w, dtype=dtype), axes, keepdims=keepdims), scale)
     return (result, np.add(np.zeros_like(result), scale)) if returned else result

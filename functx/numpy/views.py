@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,6 +77,7 @@ def sliding_window_view(
     axes = range(rank) if axis is None else [shapes.canonical_axis(i, rank) for i in shapes.as_sequence(axis)]
     own = tuple(sorted(set(axes)))
     sizes = [shape[i] - sum(n - 1 for n, j in zip(windows, axes, strict=True) if i == j) for i in own]
+    shapes.check(all(n > 0 for n in sizes), "window shape cannot be larger than input array shape")
     steps = [tuple(int(i == j) for j in own) for i in (*own, *axes)]
     view = _lattice(h, own, (0,) * len(own), (*sizes, *windows), steps, "read")
     rest = iter(range(len(own) + len(windows), view.aval.ndim))
@@ -135,6 +137,8 @@ def _sharing(ask: Any, x: Tracer, y: Tracer, max_work: int) -> bool:
     sources = [_source(h) for h in (x, y)]
     if sources[0] is sources[1]:
         if _is_above(x, y) or _is_above(y, x) or not (_moves(x) or _moves(y)):
+            for d in (*x.aval.shape, *y.aval.shape, *sources[0].aval.shape):
+                operator.index(d)  # the answer is for these sizes
             return ask(x.shadow, y.shadow, max_work)  # views of one shadow lie in it as the views in the array
         raise ConcretizationError(
             f"np.{ask.__name__} of views at traced places cannot be answered",

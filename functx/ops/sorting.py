@@ -78,7 +78,7 @@ def _top_k(x: Any, *, k: int) -> tuple[Any, Any]:
 def _top_k_type(x: AbstractArray, *, k: int) -> list[AbstractArray]:
     shapes.check(x.ndim > 0, "top_k: a scalar has no last axis")
     n = x.shape[-1]
-    shapes.check(k >= 0 and (not isinstance(n, int) or k <= n), f"top_k: there are no {k} elements along an axis of size {n}")
+    shapes.check(k >= 0 and shapes.at_least(n, k) is not False, f"top_k: there are no {k} elements along an axis of size {n}")
     return [AbstractArray((*x.shape[:-1], k), dtype) for dtype in (x.dtype, INT64)]
 
 
