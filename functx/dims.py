@@ -7,9 +7,10 @@ never on the way of programs with static shapes.
 from __future__ import annotations
 
 import ast
+import math
 import operator
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +52,10 @@ class Dim:
 
     __slots__ = ("expr", "hint", "sizes")
 
+    # What a size is in computations of floats, a traced Python int, and a true quotient with one. functx.numpy, rooms above, sets them.
+    as_data: ClassVar[Callable[[Dim], Any]]
+    quotient: ClassVar[Callable[[Any, Any], Any]]
+
     def __init__(self, name: str, *, min: int = 0, max: int | None = None, hint: int | None = None):
         low, high = operator.index(min), None if max is None else operator.index(max)
         if not name.isidentifier():
@@ -77,7 +82,7 @@ class Dim:
 
     def _apply(self, other: object, f: Any) -> Any:
         if isinstance(other, (float, complex)):
-            return f(int(self), other)
+            return f(Dim.as_data(self), other)
         if isinstance(other, (int, np.integer)):
             return Dim._make(f(self.expr, int(other)), int(f(self.hint, int(other))), self.sizes)
         if not isinstance(other, Dim):
@@ -99,10 +104,11 @@ class Dim:
         """The name of a plain symbol; None of an expression."""
         return self.expr.name if self.expr.is_Symbol else None
 
-    def parts(self) -> tuple[int, Size]:
-        """The constant of a sum, and the rest."""
-        constant, rest = self.expr.as_coeff_Add()
-        return (int(constant), Dim._make(rest, self.hint - int(constant), self.sizes)) if constant.is_Integer else (0, self)
+    def symbols(self) -> list[Dim]:
+        """The plain symbols that it is made of."""
+        plain = sorted(self.expr.free_symbols, key=str)
+        present = self.sizes.present if self.sizes is not None else {}
+        return [Dim._make(symbol, present.get(symbol, HINT), self.sizes) for symbol in plain]
 
     def __add__(self, other: Size) -> Size:
         return self._apply(other, lambda a, b: a + b)
@@ -138,10 +144,10 @@ class Dim:
         return other ** int(self)
 
     def __truediv__(self, other: object) -> Any:
-        return int(self) / other if isinstance(other, (int, float, complex, np.number, Dim)) else NotImplemented
+        return _quotient(self, other) if isinstance(other, (int, float, complex, Dim)) else NotImplemented
 
     def __rtruediv__(self, other: object) -> Any:
-        return other / int(self) if isinstance(other, (int, float, complex, np.number)) else NotImplemented
+        return _quotient(other, self) if isinstance(other, (int, float, complex)) else NotImplemented
 
     def __neg__(self) -> Size:
         return self * -1
@@ -182,7 +188,9 @@ class Dim:
 
     def _compare(self, other: object, symbol: str, sides: Any) -> Any:
         if isinstance(other, (float, np.floating)):
-            return _OF_NUMBERS[symbol](int(self), other)
+            if not math.isfinite(other):
+                return _OF_NUMBERS[symbol](0, other)
+            other = math.floor(other) if symbol in (">", "<=") else math.ceil(other)
         if not isinstance(other, (int, np.integer, Dim)):
             return NotImplemented
         return self._decided(">=", *sides(other), f"{self} {symbol} {other}")
@@ -213,6 +221,12 @@ class Dim:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(int(self), dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        exact = _OF_SIZES.get(ufunc)
+        if exact and method == "__call__" and not options and all(isinstance(v, (int, np.integer, Dim)) for v in inputs):
+            return exact(*(v if isinstance(v, Dim) else int(v) for v in inputs))
+        return getattr(ufunc, method)(*(Dim.as_data(v) if isinstance(v, Dim) else v for v in inputs), **options)
 
     def number_needed(self, why: str = "") -> UnsupportedError:
         """The error for code that asks what number the dimension is."""
@@ -296,6 +310,11 @@ def decide(kind: str, difference: Dim) -> bool | None:
 _NOTHING_KNOWN = Sizes({})
 
 
+_OF_SIZES = {np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.floor_divide: operator.floordiv,
+             np.remainder: operator.mod, np.maximum: max, np.minimum: min, np.equal: operator.eq, np.not_equal: operator.ne,
+             np.less: operator.lt, np.less_equal: operator.le, np.greater: operator.gt, np.greater_equal: operator.ge}  # fmt: skip
+
+
 def _symbol(name: str) -> sympy.Symbol:
     import sympy
 
@@ -304,6 +323,13 @@ def _symbol(name: str) -> sympy.Symbol:
 
 def _clip(hint: int, low: int, high: int | None) -> int:
     return max(hint, low) if high is None else min(max(hint, low), high)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """A true quotient, after a look at whether the divisor is zero, as Python has."""
+    if not b:
+        raise ZeroDivisionError("division by zero")
+    return Dim.quotient(a, b)
 
 
 def _divided(a: Dim, b: object, f: Any, by: Dim | None = None) -> Any:

@@ -8,7 +8,8 @@ be solved for a symbol leaves fewer of them: the symbol is *pinned*.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ class Sizes:
 
     def decide(self, kind: str, dim: Any) -> bool | None:
         """The answer for the difference ``dim``: known, or that of the present call, which is then a condition. None if there is none."""
-        expr = self.resolve(dim.expr)
+        expr = normal(kind, self.resolve(dim.expr))
         answer = self.known(kind, expr)
         if answer is not None or not self.is_open or not expr.free_symbols <= self.present.keys():
             return answer
@@ -86,6 +87,7 @@ class Sizes:
             return bool(expr == 0 if kind == "==" else expr >= 0)
         low, high = interval(expr, self.ranges)
         if kind == ">=":
+            low = max(low, interval(_least(expr), self.ranges)[0])
             if low >= 0 or high < 0:
                 return bool(low >= 0)
             if expr.is_nonnegative is not None:
@@ -93,13 +95,13 @@ class Sizes:
             return True if any(k == ">=" and (expr - e).is_nonnegative for k, e in self.conditions) else None
         if low > 0 or high < 0:
             return False
-        if any((k, e) in self.conditions for k in ("==",) for e in (expr, -expr)):
+        if ("==", expr) in self.conditions:
             return True
-        return False if any(("!=", e) in self.conditions for e in (expr, -expr)) or expr.is_zero is False else None
+        return False if ("!=", expr) in self.conditions or expr.is_zero is False else None
 
     def assume(self, kind: str, expr: sympy.Expr, source: Source | None = None) -> None:
         """From now on it holds."""
-        source = source or user_source()
+        source, expr = source or user_source(), normal(kind, expr)
         if kind == "==" and self._pin(expr, source):
             return
         if kind == ">=" and (bound := _linear(expr)) is not None:
@@ -171,6 +173,29 @@ class Sizes:
         return facts
 
 
+def normal(kind: str, expr: sympy.Expr) -> sympy.Expr:
+    """The expression of a question in a form that equal questions share: remainders instead of rounded quotients, small integer
+    coefficients, and a sign where that does not matter.
+    """
+    import sympy
+
+    if expr.is_Integer or expr.is_Symbol:
+        return expr
+    if expr.has(sympy.floor):
+        expr = sympy.expand(expr.replace(sympy.floor, _unrounded))
+    scale, expr = sympy.expand(expr).as_content_primitive()
+    if kind != ">=" and expr.could_extract_minus_sign():
+        expr = -expr
+    return expr if kind != ">=" or scale > 0 else -expr
+
+
+def _unrounded(arg: sympy.Expr) -> sympy.Expr:
+    import sympy
+
+    above, below = sympy.fraction(sympy.together(arg))
+    return (above - sympy.Mod(above, below)) / below if below.is_Integer else sympy.floor(arg)
+
+
 def interval(expr: sympy.Expr, ranges: Mapping[sympy.Symbol, Range]) -> Interval:
     """Bounds on the values of an expression over sizes (``math.inf`` where there is none)."""
     if expr.is_Symbol:
@@ -196,6 +221,14 @@ def interval(expr: sympy.Expr, ranges: Mapping[sympy.Symbol, Range]) -> Interval
         power = int(expr.exp)
         return tuple(v**power for v in parts[0])
     return -math.inf, math.inf
+
+
+def _least(expr: sympy.Expr) -> sympy.Expr:
+    """An expression that is no greater: of what is subtracted, remainders are no greater than what they are the remainders of."""
+    import sympy
+
+    terms = [t if t.as_coeff_Mul()[0] > 0 else t.replace(sympy.Mod, lambda a, b: a) for t in sympy.Add.make_args(expr)]
+    return sympy.expand(sympy.Add(*terms))
 
 
 def _product(a: Interval, b: Interval) -> Interval:
@@ -264,17 +297,22 @@ def _emit(expr: Any, place: Mapping[sympy.Symbol, int], code: list[int]) -> None
         raise NotImplementedError(f"the size {expr} has no program")
 
 
-def evaluate(code: list[int], values: list[int]) -> int:
-    """Run a program of :func:`program`."""
-    stack: list[int] = []
+_OF_INTS = {ADD: operator.add, MULTIPLY: operator.mul, FLOOR_DIVIDE: operator.floordiv, MODULO: operator.mod}
+
+
+def evaluate(
+    code: Sequence[int], values: Sequence[Any], operations: Mapping[int, Any] = _OF_INTS, constant: Callable[[int], Any] = int
+) -> Any:
+    """Run a program of :func:`program` on ints, or on what has such operations."""
+    stack: list[Any] = []
     at = 0
     while at < len(code):
         op = code[at]
         if op in (CONSTANT, SIZE):
-            stack.append(code[at + 1] if op == CONSTANT else values[code[at + 1]])
+            stack.append(constant(code[at + 1]) if op == CONSTANT else values[code[at + 1]])
             at += 2
             continue
         b, a = stack.pop(), stack.pop()
-        stack.append(a + b if op == ADD else a * b if op == MULTIPLY else a // b if op == FLOOR_DIVIDE else a % b)
+        stack.append(operations[op](a, b))
         at += 1
     return stack.pop()

@@ -121,7 +121,7 @@ def evaluate(graph, n, x):
         lambda x: x[:2], lambda x: x[1:], lambda x: x[-1:], lambda x: x[:-1], lambda x: x[3:0:-1], len, list, lambda x: range(x.shape[0]),
         lambda x: np.roll(x, 1), lambda x: np.roll(x, -1, 0), lambda x: np.split(x, 2), lambda x: fnp.arange(-2, x.shape[0] - 3),
         lambda x: fnp.linspace(0, 1, x.shape[0]), lambda x: np.arange(x.shape[0]), lambda x: np.zeros(x.shape), lambda x: float(x.shape[0]),
-        lambda x: 1 / x.shape[0], lambda x: x.shape[0] * 0.5, lambda x: x if x.shape[0] > 3 else -x, lambda x: x if x.shape[0] else -x,
+        lambda x: 1 / x.shape[0], lambda x: x if x.shape[0] > 3 else -x, lambda x: x if x.shape[0] else -x,
         lambda x: x.size < 2.5, lambda x: "abc"[x.shape[0]], lambda x: 7 % x.shape[0], lambda x: fnp.arange(0, x.shape[0], 0.5),
     ],
 )  # fmt: skip

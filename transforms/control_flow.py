@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from functx import mutation, trees
+from functx import mutation, shapes, trees
 from functx.demand import is_known
+from functx.dims import Dim
 from functx.dtypes import BOOL, INT64, Kind
 from functx.errors import StructureError
 from functx.ir import AbstractArray, Atom, Graph, Input, Literal, Output, Var, freeze
@@ -284,16 +285,16 @@ def _slice_type(aval: AbstractArray) -> AbstractArray:
     return AbstractArray(shape, aval.dtype, Kind.ARRAY if shape else Kind.SCALAR)
 
 
-def _length(shapes: Sequence[tuple[Any, ...]], length: Any) -> Any:
+def _length(given: Sequence[tuple[Any, ...]], length: Any) -> Any:
     if length is not None:
-        length = operator.index(length)
+        length = length if isinstance(length, Dim) else operator.index(length)
         if length < 0:
             raise StructureError(f"scan: length is {length}", where=where(), fix="give the number of steps")
-    if any(not s for s in shapes):
+    if any(not s for s in given):
         raise StructureError("scan: an array among xs has no axis to go along", where=where(), fix="give it one, or close over it")
-    sizes = unique([*(s[0] for s in shapes), *([] if length is None else [length])])
-    if len(sizes) != 1:
-        what = f"lengths differ: {', '.join(str(n) for n in sizes)}" if sizes else "the number of steps is unknown"
+    sizes = [*(s[0] for s in given), *([] if length is None else [length])]
+    if not sizes or any(d != sizes[0] for d in sizes):
+        what = f"lengths differ: {', '.join(str(n) for n in unique(sizes))}" if sizes else "the number of steps is unknown"
         raise StructureError(f"scan: {what}", where=where(), fix="give xs of one leading size, or length=")
     return sizes[0]
 
@@ -390,12 +391,13 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     if current_trace() is None:
         return python_loops.fori_loop(lower, upper, body_fun, init_val)
     lower, upper = (_known_int(_bound_of_range(v)) for v in (lower, upper))
-    if all(isinstance(v, (int, np.integer)) for v in (lower, upper)):
-        steps = np.arange(int(lower), max(int(lower), int(upper)))
+    if all(isinstance(v, (int, Dim)) for v in (lower, upper)):
+        count = shapes.count(lower, upper, 1)
         told = _Told("fori_loop", body_fun, "step")
-        carry, _ = _staged_scan(lambda c, i: (body_fun(_as_python(i), c), None), init_val, steps, len(steps), False, told)
+        steps = promote.positions(count) + lower
+        carry, _ = _staged_scan(lambda c, i: (body_fun(_as_python(i), c), None), init_val, steps, count, False, told)
         return carry
-    first = current_trace().handle(lower)
+    (first,) = promote.handles([lower])
     start = first if first.kind is Kind.PYTHON else first + 0
     return while_loop(lambda s: s[0] < upper, lambda s: (s[0] + 1, body_fun(s[0], s[1])), (start, init_val))[1]
 
@@ -404,7 +406,7 @@ def _bound_of_range(v: Any) -> Any:
     """An integer, traced or not; TypeError for what range would not take either."""
     if isinstance(v, Tracer) and (v.aval.shape != () or v.aval.dtype.kind not in "iu"):
         raise TypeError(f"fori_loop: the bounds are integers, and one of them is a {v.aval}")
-    return v if isinstance(v, Tracer) else operator.index(v)
+    return v if isinstance(v, (Tracer, Dim)) else operator.index(v)
 
 
 def _known_int(v: Any) -> Any:

@@ -17,9 +17,11 @@ import numpy as np
 from functx import dtypes, trees
 from functx.aliasing import read_from_bases
 from functx.capture import by_reference, held_by_nobody_else
+from functx.dims import Condition, Dim
 from functx.dtypes import Kind
 from functx.errors import StaticArgumentError, StructureError, functx_cause
 from functx.ir import AbstractArray, Graph, Output, OutRole
+from functx.numpy import promote
 from functx.numpy.masked import Masked, refusal
 from functx.trace import Trace, TraceInput, Tracer, ViewOp, dataless, type_of_value, where
 from functx.transforms.draws import state_before, warn_of_draws
@@ -199,7 +201,7 @@ class _Outputs:
 
 def _collect(trace: Trace, leaves: Sequence[Any], every_value: bool) -> tuple[list[Output], list[Result]]:
     fresh = held_by_nobody_else(leaves)
-    handles = [trace.lift(v) if isinstance(v, Tracer) else v for v in leaves]
+    handles = [trace.lift(v) if isinstance(v, Tracer) else _known_as_data(trace, v) for v in leaves]
     sharing = Counter(id(h.root) for h in handles if isinstance(h, Tracer) and h.kind is Kind.ARRAY)
     input_of = {id(slot.handle): i for i, slot in enumerate(trace.inputs)}
     outputs, results = _Outputs(), []
@@ -224,6 +226,11 @@ def _collect(trace: Trace, leaves: Sequence[Any], every_value: bool) -> tuple[li
         order = _axis_order(owner) if argument is None else None
         results.append(of_handle.setdefault(id(h), Result(h.aval, value, root, argument, _views(h, owner), order)))
     return outputs.slots, results
+
+
+def _known_as_data(trace: Trace, value: Any) -> Any:
+    """A size that is returned is data; a comparison of sizes that nobody knows is an error."""
+    return promote.as_handle(trace, value) if isinstance(value, Dim) else bool(value) if isinstance(value, Condition) else value
 
 
 def _owner(h: Tracer, input_of: Mapping[int, int]) -> Tracer:

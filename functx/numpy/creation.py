@@ -137,7 +137,7 @@ def _symbolic_arange(start: Any, stop: Any = None, step: Any = 1, *, dtype: Any 
     """arange between whole numbers, Dims among them."""
     start, stop = (0, start) if stop is None else (start, stop)
     if any(isinstance(v, float) for v in (start, stop, step)) or isinstance(step, shapes.Dim):
-        raise next(v for v in (start, stop, step) if isinstance(v, shapes.Dim)).number_needed()
+        return arange(*(operator.index(v) if isinstance(v, shapes.Dim) else v for v in (start, stop, step)), dtype=dtype)
     ramp = promote.positions(shapes.count(start, stop, operator.index(step))) * step + start
     return ramp if dtype is None else ramp.astype(dtype)
 
@@ -150,20 +150,20 @@ def linspace(
     trace: Trace, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0
 ) -> Any:
     """start + i * step, as NumPy computes it, the end point put in exactly; start and stop may be arrays."""
-    if not promote.is_traced(start, stop):
+    if not promote.is_traced(start, stop) and not isinstance(num, shapes.Dim):
         plain = np.linspace(start, stop, num, endpoint, retstep, dtype, axis)
         values = trace.tracer(trace.builder.const(plain[0] if retstep else plain))
         return (values, plain[1]) if retstep else values
-    num = operator.index(num)
+    num = num if isinstance(num, shapes.Dim) else operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     intervals = num - 1 if endpoint else num
     first, last = promote.handles_in(trace, [start, stop])
-    natural = np.result_type(promote.representative(first), promote.representative(last), float(num))
+    natural = np.result_type(promote.representative(first), promote.representative(last), 1.0)
     first, last = asarray(first) * 1.0, asarray(last) * 1.0
     delta = last - first
     step = delta / intervals if intervals > 0 else np.nan
-    ramp = np.arange(num, dtype=natural).reshape(-1, *(1,) * delta.ndim)
+    ramp = promote.positions(num).astype(natural).reshape(num, *(1,) * delta.ndim)
     y = ramp * (step if intervals > 0 else delta) + first
     if endpoint and num > 1:
         y[-1, ...] = last

@@ -12,6 +12,7 @@ from functx.dtypes import Kind
 from functx.errors import UnsupportedError
 from functx.ir import Atom, Literal
 from functx.ops import elementwise
+from functx.ops.movement import size_value
 from functx.trace import Trace, Tracer, current_trace, dataless, leaked, made_at, where
 from functx.util import invert_permutation
 
@@ -57,13 +58,28 @@ def as_handle(trace: Trace, value: Any) -> Tracer:
 
 
 def _size_value(trace: Trace, d: shapes.Dim) -> Tracer:
-    """A symbolic size as a traced Python int: the sum of as many ones, apart from a constant (``n - 1`` may be negative)."""
-    constant, rest = d.parts()
-    if shapes.at_least(rest, 0) is not True:
+    """A symbolic size as a traced Python int."""
+    return trace.tracer(size_value(trace.emit, d), Kind.PYTHON)
+
+
+def _as_data(d: shapes.Dim) -> Tracer:
+    trace = current_trace()
+    if trace is None:
         raise d.number_needed()
-    b = trace.emit
-    total = b.reduce_sum(b.full((rest,), 1, dtypes.INT64), axes=(0,))
-    return trace.tracer(b.add(total, b.full_like(total, constant)) if constant else total, Kind.PYTHON)
+    return _size_value(trace, d)
+
+
+def _quotient(a: Any, b: Any) -> Tracer:
+    """A true quotient with a size, as a traced Python float; the divisor is not zero."""
+    trace = current_trace()
+    if trace is None:
+        raise next(d for d in (a, b) if isinstance(d, shapes.Dim)).number_needed()
+    operands = handles_in(trace, [a, b])
+    dtype = np.result_type(np.float64, *(h.aval.dtype for h in operands))
+    return trace.tracer(trace.emit.div(*(convert(trace.emit, h, dtype) for h in operands)), Kind.PYTHON)
+
+
+shapes.Dim.as_data, shapes.Dim.quotient = staticmethod(_as_data), staticmethod(_quotient)
 
 
 def positions(n: shapes.Size) -> Any:

@@ -19,6 +19,7 @@ from functx.errors import IndexOutOfBoundsError
 from functx.ir import AbstractArray, Atom, Literal
 from functx.ops.cumulative import previous
 from functx.ops.families import linear
+from functx.ops.movement import size_value
 from functx.primitive import Emitter, Primitive, conjugate
 
 
@@ -278,18 +279,13 @@ def _dynamic_slice_type(x: AbstractArray, *starts: AbstractArray, sizes: Any) ->
     return AbstractArray(tuple(sizes), x.dtype)
 
 
-def _length(b: Emitter, d: shapes.Size) -> Atom:
-    """A size as data: a literal, or as many ones, summed."""
-    return Literal(d, INT64) if isinstance(d, int) else b.reduce_sum(b.full((d,), 1, INT64), axes=(0,))
-
-
 def _lane_indices(b: Emitter, shape: Any, starts: Sequence[Atom], batched: Sequence[bool], sizes: Any, lanes: Any) -> list[Atom]:
     """The indices, in all axes, of the elements of a slice that begins in each lane somewhere else."""
     grid = (lanes, *sizes)
     indices = []
     for axis, (start, is_batched, d, n) in enumerate(zip(starts, batched, shape, sizes, strict=True)):
         begin = b.batched(start, is_batched, lanes)
-        last = b.batched(b.sub(_length(b, d), _length(b, n)), False, lanes)
+        last = b.batched(b.sub(size_value(b, d), size_value(b, n)), False, lanes)
         first = b.min(b.max(begin, b.zeros_like(begin), tie="half"), last, tie="half")
         indices.append(b.add(b.broadcast(first, shape=grid, dims=(0,)), b.iota(shape=grid, dtype=INT64, axis=axis + 1)))
     return indices

@@ -10,9 +10,10 @@ from numpy.lib.stride_tricks import as_strided
 
 from functx import shapes
 from functx.dtypes import INT64
-from functx.ir import AbstractArray, Atom
+from functx.ir import AbstractArray, Atom, Literal
 from functx.ops.families import batch_all, batch_one, linear
 from functx.primitive import Emitter, Primitive
+from functx.sizes import ADD, FLOOR_DIVIDE, MODULO, MULTIPLY, evaluate, program
 from functx.util import invert_permutation, zip_strict
 
 _PART = 4  # a slice that is so many times smaller than the whole is added in its place
@@ -255,6 +256,19 @@ concatenate = linear(
     batch_all(lambda b, *ins, size, axis: b.concatenate(*ins, axis=axis + 1)),
     operands=lambda operand: True,
 )
+
+# --- sizes as data ------------------------------------------------------------------------------------------------------------------------
+
+
+def size_value(b: Emitter, d: shapes.Size) -> Atom:
+    """A size as an int64: of a symbol the sum of as many ones."""
+    if isinstance(d, int):
+        return Literal(d, INT64)
+    symbols = d.symbols()
+    ones = [b.reduce_sum(b.full((symbol,), 1, INT64), axes=(0,)) for symbol in symbols]
+    operations = {ADD: b.add, MULTIPLY: b.mul, FLOOR_DIVIDE: b.floor_divide, MODULO: b.remainder}
+    return evaluate(program(d.expr, [symbol.expr for symbol in symbols]), ones, operations, lambda n: Literal(n, INT64))
+
 
 # --- iota: 0, 1, 2, ... along one axis ----------------------------------------------------------------------------------------------------
 
