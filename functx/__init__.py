@@ -13,6 +13,7 @@ from functx.config import debug_infs, debug_nans, disable_jit
 from functx.explain import explain
 from functx.ir import Graph
 from functx.lax import stop_gradient
+from functx.numpy.bound import check
 from functx.rebinding import rebind_numpy
 from functx.shapes import Dim
 from functx.transforms import policies as checkpoint_policies
@@ -38,7 +39,7 @@ for _above in (associative_scan, cond, fori_loop, map, pure_callback, scan, swit
 __version__ = "0.1.0"
 
 __all__ = [
-    "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "associative_scan", "axis_index", "axis_size", "checkpoint", "checkpoint_name",
+    "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "associative_scan", "axis_index", "axis_size", "check", "checkpoint", "checkpoint_name",
     "checkpoint_policies", "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_nans",
     "disable_jit", "errors", "eval_shape", "explain", "explain_misses", "fori_loop", "functionalize", "grad", "hessian", "hvp",
     "interop", "io_callback", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph", "jvp", "lax", "linear_transpose", "linearize",

@@ -50,6 +50,7 @@ class Primitive:
       rules: parameters with graphs of derivatives, which evaluating it does not run.
       checks(ins, **params): what running it verifies, as a hashable key (None: it cannot fail). An equation without use is kept for its
         check, unless another one checks the same.
+      binds: the parameter that is a Dim which the equation binds: its size is known when it has run.
       flops(*avals, **params): floating-point operations.
     """
 
@@ -75,6 +76,7 @@ class Primitive:
     checks: Callable[..., Any] = field(default=lambda ins, **params: None)
     differentiable: bool = True
     multiple: bool = False
+    binds: str = ""
     flops: Callable[..., int] = field(default=lambda *avals, **params: avals[0].nbytes_hint // avals[0].dtype.itemsize if avals else 0)
 
     def __post_init__(self) -> None:

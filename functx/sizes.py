@@ -29,6 +29,7 @@ class Sizes:
       ranges: the least and the greatest value of a symbol (None: no bound), as far as it was declared or decided.
       present: values of symbols in the present call; those that an equation binds have none.
       pins: symbols that are something else, as solved equalities say.
+      bound: symbols of which an equation says what they are.
       conditions: what else was decided, with the line that asked.
       numbers: sizes of which somebody wanted the number, and why.
       is_open: whether the trace goes on: questions are decided by the present values. Afterwards only what is known is answered.
@@ -40,6 +41,7 @@ class Sizes:
         self.pins: dict[sympy.Symbol, sympy.Expr] = {}
         self.conditions: dict[tuple[str, sympy.Expr], Source | None] = {}
         self.numbers: dict[sympy.Expr, str] = {}
+        self.bound: list[sympy.Symbol] = []
         self.is_open = present is not None
 
     @staticmethod
@@ -53,6 +55,20 @@ class Sizes:
             a.ranges.update((s, r) for s, r in b.ranges.items() if s not in a.ranges)
             return a
         return Sizes({**b.ranges, **a.ranges})
+
+    def bind(self, most: Any = None) -> Any:
+        """A new size that an equation binds, at most ``most``."""
+        import sympy
+
+        from functx.dims import Dim
+
+        symbol = sympy.Symbol(f"s{len(self.bound)}", integer=True, nonnegative=True)
+        self.bound.append(symbol)
+        self.ranges[symbol] = (0, most if isinstance(most, int) else None)
+        dim = Dim(symbol.name).within(self, most if isinstance(most, int) else getattr(most, "hint", 256))
+        if isinstance(most, Dim):
+            self.conditions[">=", normal(">=", most.expr - symbol)] = None
+        return dim
 
     def resolve(self, expr: sympy.Expr) -> sympy.Expr:
         """The expression without pinned symbols."""
@@ -119,6 +135,8 @@ class Sizes:
     def _pin(self, expr: sympy.Expr, source: Source | None) -> bool:
         """Solve ``expr == 0`` for a symbol, for a number if that is possible."""
         order = list(self.present)
+        if not expr.free_symbols <= self.present.keys():
+            return False
         for symbol in sorted(expr.free_symbols, key=order.index, reverse=True):
             slope = expr.coeff(symbol, 1)
             rest = expr - slope * symbol
@@ -162,9 +180,13 @@ class Sizes:
         """The conditions under which the decisions hold, none of which follows from the others."""
         facts = []
         for symbol, (low, high) in self.ranges.items():
+            if symbol not in self.present:
+                continue  # equations check what is said of sizes that they bind
             facts += [(">=", symbol - low)] if low > 0 else []
             facts += [(">=", high - symbol)] if high is not None else []
         for kind, expr in self.conditions:
+            if not expr.free_symbols <= self.present.keys():
+                continue
             low, high = interval(expr, self.ranges)
             if (kind == ">=" and low >= 0) or (kind == "!=" and (low > 0 or high < 0)):
                 continue

@@ -24,6 +24,7 @@ from functx.errors import IntegerOverflowError, LeakedTracerError, UnsupportedEr
 from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, InRole, Literal, Var
 from functx.leaks import holder
 from functx.primitive import Emitter, Primitive
+from functx.sizes import Sizes
 from functx.source import Source, user_source
 
 MISSING = object()
@@ -242,6 +243,8 @@ class Trace:
         self.axes: dict[Any, tuple[Tracer, Any]] = {}  # of vmap: by name the position along the axis, and its size
         self.depends: dict[Var, bool] = {}  # on a differentiated input; equations are only ever added, so answers last
         self.overlaps: tuple[int, list[tuple[int, int]]] | None = None  # of so many inputs, those that share elements (functx.aliasing)
+        self.sizes = self.parent.sizes if self.parent is not None else Sizes({}, {})
+        self.selections: list[tuple[str, Atom, Atom]] = []  # primitive, operand and result: of a size that the equation binds
         self._producer: dict[Var, int] = {}
         self._indexed = 0
         self._input_of: dict[Var, TraceInput] = {}

@@ -58,7 +58,7 @@ def stage_abstract(
     parent = current_trace()
     leaves = [v if isinstance(v, ShapeDtypeStruct) else lift_leaves([v], parent)[0] for v in arguments.leaves]
     trace = Trace(function_source(f), transform, opaque=True)
-    sizes = Sizes({}, {})  # their values are unknown: where one matters it is an error, not a guess
+    sizes = trace.sizes  # their values are unknown: where one matters it is an error, not a guess
 
     def describe(i: int, value: Any) -> Leaf | None:
         if isinstance(value, ShapeDtypeStruct):
@@ -69,7 +69,8 @@ def stage_abstract(
     slots, given = add_leaves(trace, leaves, describe)
     args, kwargs = arguments.rebuild(given)
     staged = stage(f, trace, args, kwargs)
-    sizes.close()
+    if parent is None:
+        sizes.close()
     return staged, arguments, slots
 
 

@@ -301,6 +301,8 @@ class JittedFunction:
         miss = record(function_source(self._f), reason, traces)
         symbolic = self._symbolic(taken, f, leaves, arguments.labels, key)
         trace = Trace(function_source(self._f), "jit", opaque=True)
+        if symbolic is not None:
+            trace.sizes = symbolic.sizes
         specialized: dict[int, Any] = {}
 
         def describe(i: int, value: Any) -> Leaf | None:
@@ -313,6 +315,7 @@ class JittedFunction:
         slots, given = add_leaves(trace, leaves, describe)
         args, kwargs = arguments.rebuild(given)
         staged = stage(f, trace, args, kwargs, every_value=False)
+        trace.sizes.close()
         if symbolic is not None:
             self._settle(symbolic, staged, miss, arguments.labels)
         traced = time.perf_counter()
@@ -338,6 +341,7 @@ class JittedFunction:
     def _settle(self, symbolic: Symbolic, staged: Staged, miss: Miss, labels: Sequence[str]) -> None:
         """The function is traced: take what was decided by the sizes of the call into account."""
         if any(slot.base for slot in staged.trace.inputs):
+            symbolic.sizes.is_open = True
             symbolic.specialize("arguments that are written share memory, and how they lie in it is known for these sizes")
         staged.graph = symbolic.settle(staged.graph)
         staged.results = resized_results(staged.results, symbolic.change)

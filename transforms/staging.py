@@ -22,7 +22,7 @@ from functx.dtypes import Kind
 from functx.errors import StaticArgumentError, StructureError, functx_cause
 from functx.ir import AbstractArray, Graph, Output, OutRole
 from functx.numpy import promote
-from functx.numpy.masked import Masked, refusal
+from functx.numpy.masked import Masked
 from functx.trace import Trace, TraceInput, Tracer, ViewOp, dataless, type_of_value, where
 from functx.transforms.draws import state_before, warn_of_draws
 
@@ -229,8 +229,12 @@ def _collect(trace: Trace, leaves: Sequence[Any], every_value: bool) -> tuple[li
 
 
 def _known_as_data(trace: Trace, value: Any) -> Any:
-    """A size that is returned is data; a comparison of sizes that nobody knows is an error."""
-    return promote.as_handle(trace, value) if isinstance(value, Dim) else bool(value) if isinstance(value, Condition) else value
+    """A size that is returned is data, what a mask selects an array; a comparison of sizes that nobody knows is an error."""
+    if isinstance(value, Masked):
+        return value.as_array()
+    if isinstance(value, Dim):
+        return promote.as_handle(trace, value)
+    return bool(value) if isinstance(value, Condition) else value
 
 
 def _owner(h: Tracer, input_of: Mapping[int, int]) -> Tracer:
@@ -267,8 +271,6 @@ def _views(h: Tracer, owner: Tracer) -> tuple[ViewOp, ...]:
 
 def _check_constant(trace: Trace, value: Any) -> None:
     """Refuse a result that functx cannot look into: traced values in it would not come out, and every call would return this one object."""
-    if isinstance(value, Masked):
-        raise refusal("returning")
     kind = type(value)
     plain = isinstance(value, (np.ndarray, np.generic)) or kind in dtypes.PYTHON_DTYPES
     opaque = not plain and not _is_constant(value) and (kind.__hash__ is object.__hash__ or kind.__module__ != "builtins")

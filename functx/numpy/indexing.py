@@ -20,7 +20,7 @@ from functx.dtypes import BOOL, INT64, Kind
 from functx.errors import ConcretizationError, IndexOutOfBoundsError, UnsupportedError
 from functx.ir import Atom
 from functx.mutation import check_writeable, make_view, same_place, write, write_at, write_where
-from functx.numpy import masked, promote
+from functx.numpy import bound, masked, promote
 from functx.numpy.ufuncs import write_error
 from functx.ops import indexing, movement
 from functx.trace import Tracer, current_trace, where
@@ -169,8 +169,10 @@ def _traced_entry(h: Tracer) -> list[Any]:
     if h.aval.dtype == BOOL:
         try:
             mask = np.asarray(h.value())
-        except ConcretizationError as error:
-            raise _unknown_selection(error) from None
+        except ConcretizationError:
+            flat = current_trace().emit.reshape(h.atom, shape=(shapes.size(h.aval.shape),))
+            found = bound.coordinates(bound.places(current_trace().tracer(flat)), h.aval.shape)
+            return [MaskPlaces(c, n) for c, n in zip(found, h.aval.shape, strict=True)]
         return _constant_entry(mask)
     if h.aval.dtype.kind not in "iu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
@@ -266,9 +268,8 @@ def getitem(a: Any, key: Any) -> Any:
         raise IndexError("invalid index to scalar variable.") if h.kind is Kind.SCALAR else TypeError("'float' object is not subscriptable")
     if (mask := unknown_mask(key)) is not None:
         h, lead = _masked_part(h, key, mask)
-        if lead:
-            raise _unknown_selection(ConcretizationError("", why="slices come before the mask"))
-        return masked.select(h, mask)
+        selected = masked.select(h, mask)
+        return np.moveaxis(selected.as_array(), 0, lead) if lead else selected
     h, key = _single_bools(h, key)
     index = parse(h, key)
     _check_known(h, index)
@@ -406,7 +407,8 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
     if (mask := unknown_mask(key)) is not None:
         h, lead = _masked_part(h, key, mask)
         if lead and (isinstance(value, masked.Masked) or np.size(value) != 1):
-            raise _one_value_each()
+            rest = h.aval.ndim - mask.aval.ndim
+            value = np.moveaxis(np.broadcast_to(value, _selected_shape(h, mask, lead)), lead, 0) if rest else value
         _set_where(h, mask, value)
         return
     h, key = _single_bools(h, key)
@@ -485,28 +487,35 @@ def _set_where(h: Tracer, mask: Tracer, value: Any) -> None:
     shape, covered = h.aval.shape, mask.aval.ndim
     b = current_trace().emit
     full = b.broadcast(mask.atom, shape=shape, dims=tuple(range(covered)))
-    if isinstance(value, masked.Masked):
-        if not value.has_mask(mask) or value.full.ndim != len(shape):
-            raise _one_value_each()
+    if isinstance(value, masked.Masked) and not value.is_array and value.has_mask(mask) and value.full.ndim == len(shape):
         write_where(h, full, assigned(value.full, shape, h.aval.dtype))
         return
     (v,) = promote.handles([as_stored(value, h.aval.dtype)])
     if v.aval.ndim == h.aval.ndim - covered + 1 and v.aval.shape[0] == 1:
         v = getitem(v, 0)  # the same for all selected elements
     if v.aval.ndim > h.aval.ndim - covered and shapes.size(v.aval.shape) != 1:
-        raise _one_value_each()
+        _set_each(h, mask, v)
+        return
     single = b.reshape(v.atom, shape=()) if v.aval.ndim > h.aval.ndim - covered else v.atom
     new = assigned(current_trace().tracer(single, v.kind if single is v.atom else Kind.ARRAY), shape, h.aval.dtype)
     write_where(h, full, new)
 
 
-def _one_value_each() -> ConcretizationError:
-    return ConcretizationError(
-        "one value per selected element was assigned through a mask whose value is unknown",
-        where=where(),
-        why="how many elements it selects is not known while tracing, unless the values were selected by the same mask",
-        fix="x[...] = np.where(mask, values, x), with values for all places",
-    )
+def _set_each(h: Tracer, mask: Tracer, v: Tracer) -> None:
+    """``h[mask] = v`` with a value for each selected element."""
+    b, shape, covered = current_trace().emit, h.aval.shape, mask.aval.ndim
+    total = shapes.size(mask.aval.shape)
+    places = bound.places(current_trace().tracer(b.reshape(mask.atom, shape=(total,))))
+    rows = b.reshape(h.atom, shape=(total, *shape[covered:]))
+    update = assigned(v, (*places.aval.shape, *shape[covered:]), h.aval.dtype)
+    write(h, b.reshape(b.scatter_set(rows, update, places.atom, axes=(0,)), shape=shape))
+
+
+def _selected_shape(h: Tracer, mask: Tracer, lead: int) -> shapes.Shape:
+    """The shape of what a mask behind so many axes selects, the mask's axes standing first in ``h``."""
+    rest = h.aval.shape[mask.aval.ndim :]
+    places = masked.select(h, mask).as_array().aval.shape[:1]
+    return (*rest[:lead], *places, *rest[lead:])
 
 
 def _updates(value: Any, index: Index, base: Tracer, axes: Sequence[int], atoms: Sequence[Atom]) -> Atom:

@@ -12,6 +12,7 @@ import numpy as np
 from functx import shapes
 from functx.dtypes import Kind
 from functx.numpy import indexing, promote, reductions, selection
+from functx.numpy.bound import coordinates, strides_of
 from functx.numpy.manipulation import (
     atleast_1d,
     atleast_2d,
@@ -26,7 +27,7 @@ from functx.numpy.manipulation import (
     swapaxes,
 )
 from functx.numpy.manipulation import copy as copy_array
-from functx.numpy.positions import coordinates, nonzero, strides_of
+from functx.numpy.positions import nonzero
 from functx.numpy.ufuncs import store
 from functx.trace import Tracer, current_trace
 

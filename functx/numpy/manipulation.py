@@ -13,7 +13,7 @@ from functx.demand import plain_value
 from functx.dtypes import Kind
 from functx.errors import ConcretizationError
 from functx.mutation import make_view
-from functx.numpy import indexing, promote
+from functx.numpy import bound, indexing, promote
 from functx.numpy.ufuncs import store
 from functx.ops import movement
 from functx.trace import Tracer, contiguity, current_trace, dataless, where
@@ -357,18 +357,36 @@ def along(h: Tracer, axis: int | None) -> tuple[Tracer, int]:
 
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tracer:
-    """np.repeat. The counts decide the shape: they must be known."""
-    h = _handle(a)
-    repeats = known(repeats, "np.repeat: the number of repetitions", "pass plain whole numbers, or gather: x[indices] with known indices")
-    h, axis = along(h, axis)
+    """np.repeat. Counts that are unknown while tracing give a result of a size that depends on data."""
+    h, axis = along(_handle(a), axis)
     shape = h.aval.shape
+    repeats = _known_counts(repeats)
+    if isinstance(repeats, Tracer):
+        places = bound.repeated_places(np.broadcast_to(np.ravel(repeats), shape[axis : axis + 1]))
+        return current_trace().tracer(h[(*(slice(None),) * axis, places)].atom)
+    if isinstance(repeats, shapes.Dim):
+        repeats = repeats if repeats >= 0 else operator.index(repeats)
     if np.ndim(repeats) or isinstance(repeats, (float, complex)) or repeats < 0:
         return indexing.pick(h, np.repeat(np.arange(shape[axis]), repeats), axis)  # raises NumPy's own errors
-    wide = shapes.insert(shape, axis + 1, int(repeats))
+    repeats = repeats if isinstance(repeats, shapes.Dim) else int(repeats)
+    wide = shapes.insert(shape, axis + 1, repeats)
     dims = tuple(i for i in range(len(wide)) if i != axis + 1)
     b = current_trace().emit
     atom = b.broadcast(h.atom, shape=wide, dims=dims)
-    return current_trace().tracer(b.reshape(atom, shape=(*shape[:axis], shape[axis] * int(repeats), *shape[axis + 1 :])))
+    return current_trace().tracer(b.reshape(atom, shape=(*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :])))
+
+
+def _known_counts(repeats: Any) -> Any:
+    """Numbers of repetitions as plain ones, where they are known."""
+    if not promote.is_traced(repeats):
+        return repeats
+    (h,) = promote.handles([repeats])
+    if h.aval.dtype.kind not in "iub":
+        np.repeat(np.zeros(1), np.zeros(1, h.aval.dtype))  # raises NumPy's own error
+    try:
+        return plain_value(h, "np.repeat: the number of repetitions")
+    except ConcretizationError:
+        return h
 
 
 def resize(a: Any, new_shape: Any) -> Tracer:

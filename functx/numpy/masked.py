@@ -3,7 +3,7 @@
 NumPy's result has as many elements as the mask selects, which nobody knows here. Elementwise operations act on the full array: what they
 give in places that are not selected is never looked at, and no derivative comes from there (a cotangent of 0 stays 0). Reductions
 leave those places out, and assignment through the same mask puts the selected values back. Anything else would need the number of selected
-elements, and raises.
+elements: then it becomes an ordinary array, of a size that its equation binds (:mod:`functx.numpy.bound`), and stays one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from functx import shapes
+from functx import shapes, trees
 from functx.dtypes import BOOL, is_complex, is_inexact
-from functx.errors import ConcretizationError
-from functx.ir import Atom, Literal, Var
-from functx.numpy import promote
+from functx.numpy import bound, promote
 from functx.numpy.reductions import root
 from functx.ops.parts import part_dtype
-from functx.trace import Trace, Tracer, current_trace, where
+from functx.trace import Tracer, current_trace
 
 
 def select(h: Tracer, mask: Tracer) -> Masked:
@@ -40,13 +38,14 @@ def check_shape(h: Tracer, mask: Tracer) -> None:
         raise IndexError(f"boolean index did not match indexed array: the mask has shape {show(own)}, the array {show(shape)}")
 
 
-class Masked(np.lib.mixins.NDArrayOperatorsMixin):
+class Masked(np.lib.mixins.NDArrayOperatorsMixin, promote.ArrayLike):
     """The elements of ``full`` that ``mask``, over its first axes, selects."""
 
-    __slots__ = ("full", "mask")
+    __slots__ = ("_array", "full", "mask")
 
     def __init__(self, full: Tracer, mask: Tracer):
         self.full, self.mask = full, mask
+        self._array: Tracer | None = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -58,57 +57,72 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
         """One for all axes of the mask, and the other axes of the array."""
         return 1 + self.full.ndim - self.mask.ndim
 
-    def copy(self) -> Masked:
-        """Memory of its own."""
-        return Masked(self.full.copy(), self.mask)
+    @property
+    def is_array(self) -> bool:
+        """Whether it has become an ordinary array: writes to it went there."""
+        return self._array is not None
 
-    def astype(self, dtype: Any, **kwargs: Any) -> Masked:
+    def as_array(self) -> Tracer:
+        """The selected elements alone, from now on."""
+        if self._array is None:
+            trace = current_trace()
+            b, full, mask = trace.emit, trace.lift(self.full), trace.lift(self.mask)
+            total = shapes.size(mask.aval.shape)
+            rows = b.reshape(full.atom, shape=(total, *full.aval.shape[mask.aval.ndim :]))
+            chosen = bound.places(trace.tracer(b.reshape(mask.atom, shape=(total,))))
+            self._array = trace.tracer(b.gather(rows, chosen.atom, axes=(0,)))
+        return self._array
+
+    def copy(self) -> Any:
+        """Memory of its own."""
+        return self._array.copy() if self.is_array else Masked(self.full.copy(), self.mask)
+
+    def astype(self, dtype: Any, **kwargs: Any) -> Any:
         """ndarray.astype."""
-        return Masked(self.full.astype(dtype, **kwargs), self.mask)
+        return self._array.astype(dtype, **kwargs) if self.is_array else Masked(self.full.astype(dtype, **kwargs), self.mask)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
-        if method == "reduce" and ufunc in _REDUCES:
-            return _reduce(inputs[0], _REDUCES[ufunc], **{"axis": 0, **kwargs})
-        if method != "__call__" or ufunc.nout != 1 or ufunc is np.matmul:
-            raise refusal(f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}"))
-        operands = [self._aligned(v, ufunc.__name__) for v in inputs]
-        if out is None:
+        if method == "reduce" and ufunc in _REDUCES and not self.is_array and out is None and inputs[0] is self:
+            return _reduce(self, _REDUCES[ufunc], **{"axis": 0, **kwargs})
+        targets = () if out is None else out
+        operands = self._aligned(inputs) if method == "__call__" and ufunc.nout == 1 and ufunc is not np.matmul else None
+        if operands is not None and not targets:
             return Masked(ufunc(*operands, **kwargs), self.mask)
-        (target,) = out
-        if not isinstance(target, Masked) or not self.has_mask(target.mask):
-            raise refusal(f"np.{ufunc.__name__} with out=")
-        ufunc(*operands, out=target.full, **kwargs)
-        return target
+        if operands is not None and isinstance(targets[0], Masked) and not targets[0].is_array and self.has_mask(targets[0].mask):
+            ufunc(*operands, out=targets[0].full, **kwargs)
+            return targets[0]
+        given = {} if out is None else {"out": tuple(_plain(v) for v in targets)}
+        return getattr(ufunc, method)(*map(_plain, inputs), **given, **kwargs)
 
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        if func.__name__ in _REDUCTIONS and args and args[0] is self:
+        if func.__name__ in _REDUCTIONS and args and args[0] is self and not self.is_array and _can_reduce(kwargs):
             return _reduce(self, func.__name__, *args[1:], **kwargs)
-        raise refusal(f"np.{func.__name__}")
+        return func(*trees.map(_plain, args), **trees.map(_plain, kwargs))
 
     def __getattr__(self, name: str) -> Any:
-        if name in _REDUCTIONS:
+        if name in _REDUCTIONS and not self.is_array:
             return lambda *args, **kwargs: _reduce(self, name, *args, **kwargs)
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
-        raise refusal(f"ndarray.{name}")
+        return getattr(self.as_array(), name)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise refusal("np.asarray()")
+        return self.as_array().__array__(*args, **kwargs)
 
     def __getitem__(self, key: Any) -> Any:
-        raise refusal("indexing")
+        return self.as_array()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise refusal("writing by index")
+        self.as_array()[key] = value
 
     def __len__(self) -> int:
-        raise refusal("len()")
+        return len(self.as_array())
 
     def __iter__(self) -> Any:
-        raise refusal("iteration")
+        return iter(self.as_array())
 
     def __bool__(self) -> bool:
-        raise refusal("bool()")
+        return bool(self.as_array())
 
     def __repr__(self) -> str:
         return f"Masked<{self.full.aval}>"
@@ -116,46 +130,32 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin):
     def has_mask(self, mask: Tracer) -> bool:
         """Whether it was selected by this mask, or one computed in the same way."""
         trace = current_trace()
-        return _same(trace, trace.lift(self.mask).atom, trace.lift(mask).atom)
+        return bound.same_value(trace, trace.lift(self.mask).atom, trace.lift(mask).atom)
 
-    def _aligned(self, value: Any, name: str) -> Any:
-        """An operand beside the full array: selected by the same mask, or the same for all selected elements."""
-        if isinstance(value, Masked):
-            if value.mask.ndim != self.mask.ndim or not self.has_mask(value.mask):
-                raise refusal(f"np.{name} of elements that two different masks select")
-            return value.full
-        shape = np.shape(value)
-        if len(shape) == self.ndim and shape[0] == 1:
-            return promote.handles([value])[0][0]
-        if len(shape) >= self.ndim:
-            raise refusal(f"np.{name} with one value per selected element")
-        return value
-
-
-def _same(trace: Trace, a: Atom, b: Atom) -> bool:
-    """Whether two atoms have the same value because the same operations give them."""
-    work, seen = [(a, b)], set()
-    while work:
-        a, b = work.pop()
-        if a == b or (a, b) in seen:
-            continue
-        if isinstance(a, Literal) or isinstance(b, Literal):
-            return False
-        seen.add((a, b))
-        one, other = _producer(trace, a), _producer(trace, b)
-        if one is None or other is None:
-            return False
-        if one.primitive is not other.primitive or one.effect or dict(one.params) != dict(other.params):
-            return False
-        if one.outputs.index(a) != other.outputs.index(b) or len(one.inputs) != len(other.inputs):
-            return False
-        work += zip(one.inputs, other.inputs, strict=True)
-    return True
+    def _aligned(self, values: Sequence[Any]) -> list[Any] | None:
+        """Operands beside the full array: selected by the same mask, or the same for all selected elements. None: not all are."""
+        operands = []
+        for value in values:
+            shape = np.shape(value) if not isinstance(value, Masked) else ()
+            if isinstance(value, Masked):
+                if value.is_array or value.mask.ndim != self.mask.ndim or not self.has_mask(value.mask):
+                    return None
+                operands.append(value.full)
+            elif len(shape) == self.ndim and shapes.same(shape[0], 1):
+                operands.append(promote.handles([value])[0][0])
+            elif len(shape) >= self.ndim:
+                return None
+            else:
+                operands.append(value)
+        return operands
 
 
-def _producer(trace: Trace, var: Var) -> Any:
-    index = trace.producer(var)
-    return None if index is None else trace.eqns[index]
+def _plain(value: Any) -> Any:
+    return value.as_array() if isinstance(value, Masked) else value
+
+
+def _can_reduce(options: dict[str, Any]) -> bool:
+    return not options.keys() - {"axis", "dtype", "keepdims", "ddof"}
 
 
 # --- reductions ---------------------------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _reduce(
     m: Masked, name: str, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, ddof: int = 0, **options: Any
 ) -> Any:  # fmt: skip
     if options:
-        raise refusal(f"np.{name} with {', '.join(f'{option}=' for option in options)}")
+        return getattr(np, name)(m.as_array(), axis, keepdims=keepdims, **({"dtype": dtype} if dtype else {}), **options)
     axes = shapes.canonical_axes(axis, m.ndim)
     covered = m.mask.ndim
     own = tuple(i - 1 + covered for i in axes if i > 0)
@@ -225,14 +225,3 @@ def _moment(m: Masked, name: str, axes: tuple[int, ...], dtype: Any, ddof: int) 
     variance = np.sum(deviations, axis=axes, keepdims=True) / np.maximum(count - ddof, 0)
     result = root(variance, None) if name == "std" else variance
     return result.astype(part_dtype(dtype) if is_complex(dtype) else dtype)
-
-
-def refusal(what: str) -> ConcretizationError:
-    """The error for what would need the number of selected elements."""
-    return ConcretizationError(
-        f"{what} cannot be done with x[mask]: how many elements the mask selects is unknown while tracing",
-        where=where(),
-        why="what a boolean mask selects goes through elementwise operations, reductions and assignment to x[mask] without that number",
-        fix="use np.where(mask, a, b), or fnp.nonzero(mask, size=n) (import functx.numpy as fnp) for at most n places; for x[mask] *= y: "
-        "x[...] = np.where(mask, x * y, x)",
-    )

@@ -6,7 +6,6 @@ In functx.numpy these functions take ``size=n``: the first n places, in an array
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ import numpy as np
 from functx import shapes
 from functx.dtypes import BOOL, INT64
 from functx.errors import ConcretizationError
-from functx.numpy import indexing, promote
+from functx.numpy import bound, indexing, promote
+from functx.numpy.bound import coordinates
 from functx.numpy.manipulation import along, into, ravel
 from functx.trace import Tracer, current_trace, where
 
@@ -31,6 +31,15 @@ def known_or_size(value: Any, name: str, keyword: str = "size") -> Any:
             why=error.why,
             fix=f"fnp.{name}(..., {keyword}=n) (import functx.numpy as fnp) gives n entries for all values; or np.where(condition, x, y)",
         ) from None
+
+
+def known_value(value: Any) -> np.ndarray | None:
+    """The value that decides the size of a result, where it is known while tracing."""
+    (h,) = promote.handles([value])
+    try:
+        return np.asarray(h.value())
+    except ConcretizationError:
+        return None
 
 
 def as_array(value: Any) -> Any:
@@ -62,7 +71,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
 
     Args:
       a: an array of any shape but 0-d.
-      size: how many places to give, for all values of ``a``; None: as many as there are, which must be known while tracing.
+      size: how many places to give, for all values of ``a``; None: as many as there are.
       fill_value: what stands in the entries that are left over: a number, or one for each axis (default 0).
 
     >>> import functx as fx
@@ -71,12 +80,15 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     """
     if not promote.is_traced(a, fill_value):
         return _plain_nonzero(a, size, fill_value)
-    if size is None:
-        return tuple(_constant(i) for i in np.nonzero(known_or_size(a, "nonzero")))
+    known = known_value(a) if size is None else None
+    if known is not None:
+        return tuple(_constant(i) for i in np.nonzero(known))
     h = truth(a)
     if h.aval.ndim == 0:
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
     flat = ravel(h)
+    if size is None:
+        return coordinates(bound.places(flat), h.aval.shape)
     total = shapes.size(h.aval.shape)
     places = first_places(flat, size, total)
     found = np.less(places, total)
@@ -95,21 +107,6 @@ def _plain_nonzero(a: Any, size: int | None, fill_value: Any) -> tuple[np.ndarra
 def _fills(fill_value: Any, rank: int) -> Any:
     """What stands in left-over entries, by axis."""
     return fill_value if isinstance(fill_value, (tuple, list)) else (0 if fill_value is None else fill_value,) * rank
-
-
-def strides_of(dims: Sequence[int], order: str = "C") -> list[int]:
-    """How far apart neighbours along each axis are in the flattened array."""
-    steps = [1]
-    for n in dims[:0:-1] if order == "C" else dims[:-1]:
-        steps.append(steps[-1] * n)
-    return steps[::-1] if order == "C" else steps
-
-
-def coordinates(places: Any, dims: Sequence[int], order: str = "C") -> tuple[Any, ...]:
-    """The coordinates of places in a flattened array; those out of range give coordinates that are."""
-    slowest = 0 if order == "C" else len(dims) - 1
-    parts = [np.floor_divide(places, step) for step in strides_of(dims, order)]
-    return tuple(p if i == slowest else np.remainder(p, n) for i, (p, n) in enumerate(zip(parts, dims, strict=True)))
 
 
 def _constant(array: np.ndarray) -> Tracer:
@@ -141,10 +138,13 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> A
 
 
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
-    """np.compress: the slices where a known condition holds."""
-    places = np.flatnonzero(known_or_size(condition, "compress", "condition, size"))
+    """np.compress: the slices where a condition holds."""
     h, axis = along(promote.handles([a])[0], axis)
-    return into(out, indexing.pick(h, places, axis), "unsafe")
+    known = known_value(condition)
+    if known is not None:
+        return into(out, indexing.pick(h, np.flatnonzero(known), axis), "unsafe")
+    places = bound.places(ravel(truth(condition)))
+    return into(out, current_trace().tracer(h[(*(slice(None),) * axis, places)].atom), "unsafe")
 
 
 def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from functx import shapes
 from functx.dtypes import FLOAT64, INT64, is_inexact
-from functx.numpy import positions, promote
+from functx.numpy import bound, positions, promote
 from functx.numpy.manipulation import ravel, reshape
 from functx.numpy.sorting import argsort
 from functx.trace import Tracer, current_trace
@@ -42,8 +42,8 @@ def unique(
 
     Args:
       ar, return_index, return_inverse, return_counts, axis, equal_nan, sorted: as in NumPy.
-      size: how many elements to give, for all values of ``ar`` (then of the flattened array only); None: as many as there are, which must
-        be known while tracing.
+      size: how many elements to give, for all values of ``ar`` (then of the flattened array only); None: as many as there are (where they
+        are unknown while tracing, of the flattened array only).
       fill_value: what stands in the entries that are left over (default: the least element); counts there are 0.
 
     >>> unique(np.array([3, 1, 3]), size=3, fill_value=0, return_counts=True)
@@ -58,7 +58,9 @@ def unique(
         raise TypeError("unique: size= goes with axis=None")
     flat = ravel(ar)
     if size is None:
-        known = positions.known_or_size(ar, "unique")
+        known = positions.known_value(ar) if axis is None else positions.known_or_size(ar, "unique", "axis=None, size")
+        if known is None:
+            return _bound_unique(flat, promote.handles([ar])[0].aval.shape, equal_nan, plain)
         _, index, inverse, counts = np.unique(known, True, True, True, axis=axis, equal_nan=equal_nan)
         trace = current_trace()
         index, inverse, counts = (trace.tracer(trace.builder.const(v)) for v in (index, inverse, counts))
@@ -87,6 +89,23 @@ def _sized_unique(flat: Tracer, shape: shapes.Shape, size: int, fill: Any, equal
         parts.append(reshape(inverse, shape))
     if wanted["return_counts"]:
         parts.append(counted(np.minimum(number, size), None, size + 1)[:size])
+    return tuple(parts) if len(parts) > 1 else parts[0]
+
+
+def _bound_unique(flat: Tracer, shape: shapes.Shape, equal_nan: bool, wanted: dict[str, bool]) -> Any:
+    """As many elements as there are: the first of each group of equal ones."""
+    groups = _groups(flat, equal_nan)
+    begins = bound.places(groups.begins)
+    parts: list[Any] = [groups.ordered[begins]]
+    if wanted["return_index"]:
+        parts.append(groups.order[begins])
+    if wanted["return_inverse"]:
+        inverse = np.zeros_like(groups.order)
+        inverse[groups.order] = np.cumsum(groups.begins) - 1
+        parts.append(reshape(inverse, shape))
+    if wanted["return_counts"]:
+        total = promote.handles([shapes.size(flat.aval.shape)])
+        parts.append(np.diff(np.concatenate([begins, np.reshape(total[0], 1)])))
     return tuple(parts) if len(parts) > 1 else parts[0]
 
 

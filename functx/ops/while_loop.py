@@ -193,4 +193,5 @@ while_ = Primitive(
     family="control",
     recompute="costly",
     multiple=True,
+    binds="steps",
 )
