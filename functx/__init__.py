@@ -39,10 +39,11 @@ for _above in (associative_scan, cond, fori_loop, map, pure_callback, scan, swit
 __version__ = "0.1.0"
 
 __all__ = [
-    "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "associative_scan", "axis_index", "axis_size", "check", "checkpoint", "checkpoint_name",
-    "checkpoint_policies", "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "debug", "debug_infs", "debug_nans",
-    "disable_jit", "errors", "eval_shape", "explain", "explain_misses", "fori_loop", "functionalize", "grad", "hessian", "hvp",
-    "interop", "io_callback", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph", "jvp", "lax", "linear_transpose", "linearize",
-    "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "print_saved_residuals", "psum", "pure_callback", "random", "rebind_numpy",
-    "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "testing", "tree", "value_and_grad", "vjp", "vmap", "while_loop",
+    "CacheInfo", "Dim", "Graph", "ShapeDtypeStruct", "associative_scan", "axis_index", "axis_size", "check", "checkpoint",
+    "checkpoint_name", "checkpoint_policies", "clear_cache", "cond", "config", "custom_jvp", "custom_vjp", "debug",
+    "debug_infs", "debug_nans", "disable_jit", "errors", "eval_shape", "explain", "explain_misses", "fori_loop",
+    "functionalize", "grad", "hessian", "hvp", "interop", "io_callback", "jacfwd", "jacobian", "jacrev", "jit", "joint_graph",
+    "jvp", "lax", "linear_transpose", "linearize", "make_ir", "nn", "numpy", "pmax", "pmean", "pmin", "print_saved_residuals",
+    "psum", "pure_callback", "random", "rebind_numpy", "saved_residuals", "scan", "scipy", "stop_gradient", "switch", "testing",
+    "tree", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from functx.errors import FunctxError, UnsupportedError
+from functx.errors import ConcretizationError, FunctxError, UnsupportedError
 from functx.sizes import Sizes
 from functx.source import user_source
 
@@ -228,9 +228,17 @@ class Dim:
             return exact(*(v if isinstance(v, Dim) else int(v) for v in inputs))
         return getattr(ufunc, method)(*(Dim.as_data(v) if isinstance(v, Dim) else v for v in inputs), **options)
 
-    def number_needed(self, why: str = "") -> UnsupportedError:
+    def number_needed(self, why: str = "") -> FunctxError:
         """The error for code that asks what number the dimension is."""
         source = user_source()
+        if self.sizes is not None and self.expr.free_symbols & set(self.sizes.bound):
+            return ConcretizationError(
+                f"a number is needed here, but the size {self} depends on the values of arrays, which are unknown while tracing",
+                where=source and source.describe(),
+                why=why or f"{self} is how many elements a mask, nonzero, unique, compress or repeat selects",
+                fix="give the size: fnp.nonzero(mask, size=n) (import functx.numpy as fnp), choose with np.where(mask, a, b), or promise "
+                "what you know of it: functx.check(y.shape[0] <= 100)",
+            )
         return UnsupportedError(
             f"a number is needed here, but the size {self} is symbolic",
             where=source and source.describe(),

@@ -72,7 +72,7 @@ def fit(a: Shape, b: Shape) -> bool:
 
 def stretches(a: Size, b: Size) -> bool:
     """Whether an axis of size ``a`` broadcasts to one of size ``b``."""
-    return same(a, 1) or _fits(a, b) or bool(a == 1)
+    return same(a, 1) or _fits(a, b) or _fits(a, 1)
 
 
 def _fits(a: Size, b: Size) -> bool:

@@ -162,7 +162,7 @@ class Sizes:
         if expr.is_Integer:
             return int(expr)
         if not expr.free_symbols <= self.present.keys():
-            raise dim.number_needed(f"{dim} depends on the values of arrays, which are unknown while tracing")
+            raise dim.number_needed()
         value = self.value(expr)
         source = user_source()
         line = f"it is needed as a number at {source.describe() if source else 'an unknown line'}"

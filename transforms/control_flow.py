@@ -118,7 +118,14 @@ def _stage_body(
     trace = Trace(function_source(told or f), kind, opaque=True)
     handles = iter([trace.add_input(aval, label=label).handle for aval, label in zip_strict(avals, labels)])
     args = tuple(trees.unflatten(tree, [next(handles) for _ in range(tree.num_leaves)]) for tree in trees_of)
-    return _Body(stage(f, trace, args, {}), len(avals))
+    before = len(trace.sizes.bound)
+    staged = stage(f, trace, args, {})
+    bound = set(trace.sizes.bound[before:])
+    for aval in (r.aval for r in staged.results if r.aval is not None):
+        dim = next((d for d in aval.shape if isinstance(d, Dim) and d.expr.free_symbols & bound), None)
+        if dim is not None:
+            raise dim.number_needed(f"every run of the body that {kind} is given would return an array of a size of its own ({aval})")
+    return _Body(staged, len(avals))
 
 
 def _release(bodies: Sequence[_Body]) -> None:
@@ -131,7 +138,7 @@ def _handles(values: Sequence[Any], what: str) -> list[Tracer]:
     for v in values:
         if not is_traced_leaf(v):
             raise StructureError(f"{what} holds a {type(v).__name__}", where=where(), fix="close over it; loops carry arrays and numbers")
-    return [trace.handle(v) for v in values]
+    return promote.handles_in(trace, values)
 
 
 def _labels(tree: Any, name: str) -> list[str]:

@@ -51,7 +51,8 @@ class _Body:
         trace = staged.trace
         captured = [slot.outer for slot in trace.inputs if slot.role is InRole.CAPTURED]
         graph = staged.graph.replace(outputs=tuple(Output(a) for a in outputs))
-        return cls(graph, captured, not (trace.demanded or captured))
+        binds = any(eqn.primitive.binds for eqn in graph.eqns)  # each use of it has sizes of its own
+        return cls(graph, captured, not (trace.demanded or captured or binds))
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class Leaf:
 
 def is_static(value: Any) -> bool:
     """Whether an argument leaf is a plain Python value that tracing treats as a constant (a string, an enum member, a function, ...)."""
-    if isinstance(value, (Tracer, np.ndarray, np.generic)) or type(value) in dtypes.PYTHON_DTYPES:
+    if isinstance(value, (Tracer, np.ndarray, np.generic, promote.ArrayLike)) or type(value) in dtypes.PYTHON_DTYPES:
         return False
     kind = type(value)
     if _is_constant(value):
@@ -107,7 +107,7 @@ def lift_leaves(values: Sequence[Any], parent: Trace | None) -> list[Any]:
     """Inside an enclosing trace all numeric arguments become its handles; outside they stay concrete."""
     if parent is None:
         return list(values)
-    return [v if not isinstance(v, Tracer) and is_static(v) else parent.handle(v) for v in values]
+    return [v if not isinstance(v, Tracer) and is_static(v) else promote.as_handle(parent, v) for v in values]
 
 
 def add_leaf(trace: Trace, leaf: Leaf) -> TraceInput:

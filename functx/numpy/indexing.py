@@ -491,9 +491,9 @@ def _set_where(h: Tracer, mask: Tracer, value: Any) -> None:
         write_where(h, full, assigned(value.full, shape, h.aval.dtype))
         return
     (v,) = promote.handles([as_stored(value, h.aval.dtype)])
-    if v.aval.ndim == h.aval.ndim - covered + 1 and v.aval.shape[0] == 1:
+    if v.aval.ndim == h.aval.ndim - covered + 1 and shapes.fit(v.aval.shape[:1], (1,)):
         v = getitem(v, 0)  # the same for all selected elements
-    if v.aval.ndim > h.aval.ndim - covered and shapes.size(v.aval.shape) != 1:
+    if v.aval.ndim > h.aval.ndim - covered and not shapes.fit((shapes.size(v.aval.shape),), (1,)):
         _set_each(h, mask, v)
         return
     single = b.reshape(v.atom, shape=()) if v.aval.ndim > h.aval.ndim - covered else v.atom
@@ -533,7 +533,7 @@ def assigned(value: Any, shape: shapes.Shape, dtype: np.dtype) -> Atom:
     atom = promote.convert(b, v, dtype)
     own = atom.aval.shape
     extra = len(own) - len(shape)
-    if extra > 0 and all(d == 1 for d in own[:extra]):  # NumPy drops leading axes of size 1 here
+    if extra > 0 and all(shapes.fit((d,), (1,)) for d in own[:extra]):  # NumPy drops leading axes of size 1 here
         atom = b.reshape(atom, shape=own[extra:])
     fits = len(atom.aval.shape) <= len(shape) and all(map(shapes.stretches, atom.aval.shape[::-1], shape[::-1]))
     if not fits:

@@ -180,7 +180,7 @@ def _reduced(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...], start: Atom | None
     b, shape = current_trace().emit, x.aval.shape
     kept = shapes.delete(shape, axes)
     of_nothing = ufunc in (np.add, np.multiply)  # the primitive gives the identity: for a symbolic size nothing is to be decided
-    if [i for i in axes if shapes.same(shape[i], 0) or (not of_nothing and shape[i] == 0)]:
+    if [i for i in axes if shapes.same(shape[i], 0) or (not of_nothing and shapes.fit((shape[i],), (0,)))]:
         return promote.broadcast(b, _identity(b, ufunc, x) if start is None else start, kept)
     if not is_reorderable(ufunc):
         return _from_left(ufunc, x, axes, start, mask)
@@ -397,7 +397,7 @@ def _arg_extremum(primitive: str) -> Callable[..., Any]:
         (h,) = promote.handles([a])
         shape, axis, out = h.aval.shape, None if axis is None else operator.index(axis), single_out(out)
         axes = _axes(axis, h)
-        if [i for i in axes if shape[i] == 0]:
+        if [i for i in axes if shapes.fit((shape[i],), (0,))]:
             raise ValueError(f"attempt to get {primitive} of an empty sequence")
         if out is not None:
             getattr(np, primitive)(np.zeros(1), out=np.empty((), out.dtype))  # raises NumPy's own error where it cannot hold positions
