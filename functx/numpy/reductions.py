@@ -187,9 +187,21 @@ def _reduced(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...], start: Atom | None
     if mask is not None:  # an extremum has no identity, but the initial value changes nothing when it is met again
         fill = start if ufunc.identity is None else _identity(b, ufunc, x)
         x = b.select(mask, x, promote.broadcast(b, fill, shape))
+    if not of_nothing and (start is not None or ufunc.identity is not None):
+        x = _with_first(x, axes, _identity(b, ufunc, x) if start is None else start)
     rule = _REDUCTIONS.get(ufunc) or (_OF_BOOLS.get(ufunc) if x.aval.dtype == BOOL else None)
     atom = x if not axes else rule(b, x, axes=axes) if rule else _by_halves(ufunc, x, axes)
     return atom if start is None else call(ufunc, promote.broadcast(b, start, kept), atom)
+
+
+def _with_first(x: Atom, axes: tuple[int, ...], first: Atom) -> Atom:
+    """The operand behind a row of what changes nothing, where nobody knows whether it has any element."""
+    b, shape = current_trace().emit, x.aval.shape
+    unknown = [i for i in axes if shapes.at_least(shape[i], 1) is None]
+    if not unknown:
+        return x
+    row = promote.broadcast(b, first, (*shape[: unknown[0]], 1, *shape[unknown[0] + 1 :]))
+    return b.concatenate(row, x, axis=unknown[0])
 
 
 def _identity(b: Emitter, ufunc: np.ufunc, x: Atom) -> Atom:
