@@ -99,6 +99,15 @@ class Dim:
             return int(values[self.expr] if self.expr.is_Symbol else self.expr.subs(values))
         return self
 
+    def where(self, values: Mapping[sympy.Symbol, Size]) -> Size:
+        """The size with other sizes for its symbols."""
+        import sympy
+
+        sizes = next((v.sizes for v in values.values() if isinstance(v, Dim)), self.sizes)
+        exprs, hints = ({s: sympy.sympify(getattr(v, part, v)) for s, v in values.items()} for part in ("expr", "hint"))
+        hint = self.expr.xreplace(hints)
+        return Dim._make(self.expr.xreplace(exprs), int(hint) if hint.is_Integer else self.hint, sizes)
+
     @property
     def name(self) -> str | None:
         """The name of a plain symbol; None of an expression."""

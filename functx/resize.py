@@ -55,6 +55,30 @@ def at_sizes(eqn: Eqn, sizes: Mapping[Any, int]) -> Eqn:
     return eqn.replace(params=resized_params(eqn.params, lambda dim: dim.at(sizes)))
 
 
+def symbols_of(graph: Graph) -> set[Any]:
+    """The symbols in the types and parameters of a graph that no equation of it binds."""
+    found: set[Any] = set()
+
+    def note(dim: Dim) -> Dim:
+        found.update(dim.expr.free_symbols)
+        return dim
+
+    resized(graph, note)
+    return found - {eqn.params[eqn.primitive.binds].expr for eqn in graph.eqns if isinstance(eqn.params.get(eqn.primitive.binds), Dim)}
+
+
+def fitted(graph: Graph, atoms: Sequence[Atom]) -> Graph:
+    """The graph at the sizes that its first inputs have where they stand for ``atoms``."""
+    if not graph.symbolic:
+        return graph
+    sizes: dict[Any, Any] = {}
+    for var, atom in zip(graph.in_vars, atoms, strict=False):
+        for d, n in zip(var.aval.shape, atom.aval.shape, strict=True):
+            if isinstance(d, Dim) and d.name is not None:
+                sizes.setdefault(d.expr, n)
+    return resized(graph, lambda dim: dim.where(sizes))
+
+
 def bind_sizes(atoms: Sequence[Atom], arrays: Sequence[Any], sizes: MutableMapping[Any, int]) -> None:
     """Note what the symbols stand for that are whole axes of these values."""
     for atom, array in zip_strict(atoms, arrays):

@@ -11,10 +11,13 @@ from collections.abc import Callable, Collection, Container, Sequence
 from typing import Any
 
 from functx import trees
-from functx.dtypes import Kind
-from functx.ir import AbstractArray, Atom, Graph, Var
+from functx.dims import HINT, Dim
+from functx.dtypes import UINT8, Kind
+from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Var
+from functx.resize import fitted, symbols_of
+from functx.sizes import Sizes
 from functx.source import hides_frames
-from functx.trace import Tracer, current_trace
+from functx.trace import Tracer, current_trace, type_of_value
 from functx.transforms.arguments import flatten_arguments, with_fixed
 from functx.transforms.boundary import deliver, execute, input_values
 from functx.transforms.differentiation import (
@@ -96,7 +99,9 @@ class CompiledVjp:
         halves = partition_joint(joint, self._options)
         outs = execute(halves.forward, input_values(d.staged, d.parent), d.parent)
         count = len(d.staged.graph.outputs)
-        backward = Backward(halves.backward, d, out_tree, self._jit_backward, fixed)
+        graph, sizes = with_sizes(halves.backward, len(outs) - count, d.parent.sizes)
+        outs += [d.parent.emit.full(aval.shape, 0, aval.dtype) for aval in sizes]
+        backward = Backward(graph, d, out_tree, self._jit_backward, fixed)
         result = deliver(d.staged, outs[:count], d.parent)
         at_hand = _at_hand(d, result) if self._watched else {}
         return result, [at_hand[a] if a in at_hand else d.parent.tracer(a) for a in outs[count:]], backward
@@ -108,6 +113,19 @@ def _at_hand(d: Differentiated, result: Any) -> dict[Atom, Tracer]:
     handles = [h for h in (*arguments, *trees.leaves(result)) if isinstance(h, Tracer) and h.kind is Kind.ARRAY and h.parent is None]
     written = {id(h) for h in arguments if h.root.generation > 0}
     return {h.atom: h for h in reversed(handles) if id(h) not in written}
+
+
+def with_sizes(graph: Graph, residuals: int, sizes: Sizes) -> tuple[Graph, list[AbstractArray]]:
+    """A backward graph all of whose symbolic sizes are seen in its residuals: those that are not get residuals of their own, which have no
+    elements. Returns also their types.
+    """
+    if not graph.symbolic:
+        return graph, []
+    seen = {d.expr for var in graph.in_vars[:residuals] for d in var.aval.shape if isinstance(d, Dim)}
+    missing = [Dim(str(s)).within(sizes, sizes.present.get(s, HINT)) for s in sorted(symbols_of(graph) - seen, key=str)]
+    avals = [AbstractArray((dim, 0), UINT8) for dim in missing]
+    inputs = (*graph.inputs[:residuals], *(Input(Var(a), InRole.RESIDUAL) for a in avals), *graph.inputs[residuals:])
+    return graph.replace(inputs=inputs), avals
 
 
 class Backward:
@@ -122,8 +140,6 @@ class Backward:
         self.with_tangent = [has_tangent(r) for r in d.staged.results[: out_tree.num_leaves]]
         places = iter([gradient_places(d, n) for n in range(len(d.arguments.spans))])
         self._gradients = [None if n in fixed else next(places) for n in range(len(d.arguments.spans) + len(fixed))]
-        residuals = len(graph.inputs) - sum(self.with_tangent)
-        self._cotangents = graph.in_vars[residuals:]
 
         def backward(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             return self(residuals, cts)
@@ -135,8 +151,10 @@ class Backward:
         """The gradients, inside a trace. A cotangent of None is zero."""
         trace = current_trace()
         atoms = [trace.handle(r).atom for r in residuals]
-        atoms += [trace.emit.zeros_like(v) if ct is None else trace.handle(ct).atom for v, ct in zip_strict(self._cotangents, cts)]
-        return [trace.tracer(a) for a in trace.inline(self._graph, atoms)]
+        graph = fitted(self._graph, atoms)
+        cotangents = graph.in_vars[len(atoms) :]
+        atoms += [trace.emit.zeros_like(v) if ct is None else trace.handle(ct).atom for v, ct in zip_strict(cotangents, cts)]
+        return [trace.tracer(a) for a in trace.inline(graph, atoms)]
 
     def gradients(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """The cotangents of the differentiated leaves, in order, for arrays that fit the leaves of the results (None: zero)."""
@@ -145,7 +163,10 @@ class Backward:
     def pull(self, residuals: Sequence[Any], ct: Any) -> tuple[Any, ...]:
         """The cotangents of all arguments, in their structure."""
         given = [v for v, flag in zip_strict(cotangent_leaves(ct, self._out_tree), self.with_tangent) if flag]
-        cts = [None if v is None else fitting(v, var, "cotangent") for v, var in zip_strict(given, self._cotangents)]
-        values, trace = self._run(residuals, cts), current_trace()
+        trace = current_trace()
+        types = fitted(self._graph, [Var(v.aval if isinstance(v, Tracer) else type_of_value(v)) for v in residuals])
+        cotangents = types.in_vars[len(residuals) :]
+        cts = [None if v is None else fitting(v, var, "cotangent") for v, var in zip_strict(given, cotangents)]
+        values = self._run(residuals, cts)
         done = [v if trace is None else trace.handle(v).atom for v in values]
         return tuple(gradient_tree(places, done, trace) for places in self._gradients)

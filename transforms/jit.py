@@ -85,7 +85,7 @@ class JitOptions:
 
     def plain(self) -> JitOptions:
         """Those that go with other arguments: for the backward half of a vjp."""
-        return replace(self.static_sizes(), static_argnums=(), static_argnames=())
+        return replace(self, static_argnums=(), static_argnames=(), dynamic_shapes=None)
 
 
 @dataclass
@@ -172,11 +172,10 @@ class JittedFunction:
         """Results and pull-back as :func:`functx.vjp` gives them, both halves compiled."""
         if has_aux not in self._vjps:
             plain = self._options.plain()
-            forward = self._options.static_sizes()
             self._vjps[has_aux] = CompiledVjp(
                 self._f,
                 has_aux,
-                lambda f: _make(f, forward),
+                lambda f: _make(f, self._options),
                 self._options.partition,
                 static=self._static_positions,
                 jit_backward=lambda f: _make(f, plain),
