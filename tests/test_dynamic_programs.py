@@ -46,13 +46,13 @@ def run(seed, dynamic):
 
 @pytest.mark.parametrize("part", range(10))
 def test_programs(pytestconfig, part):
-    count = 500 if pytestconfig.getoption("--long") else 12
+    count = 500 if pytestconfig.getoption("--long") else 4
     for k in range(count):
         run(part + 10 * k, dynamic=[None, True][k % 2])
 
 
 def test_gradients_of_programs(pytestconfig):
-    for seed in range(500 if pytestconfig.getoption("--long") else 25):
+    for seed in range(500 if pytestconfig.getoption("--long") else 10):
         random = Random(seed)
         f = function(draw(random))
 
