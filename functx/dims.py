@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from functx.errors import ConcretizationError, FunctxError, UnsupportedError
+from functx.errors import ConcretizationError, FunctxError, ShapeError, UnsupportedError
 from functx.sizes import Sizes
 from functx.source import user_source
 
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     Size = int | "Dim"
 
 HINT = 256  # a typical size
-
-
-class ShapeError(FunctxError, ValueError):
-    """Shapes that do not fit together."""
 
 
 class Dim:
@@ -236,6 +232,9 @@ class Dim:
         if exact and method == "__call__" and not options and all(isinstance(v, (int, np.integer, Dim)) for v in inputs):
             return exact(*(v if isinstance(v, Dim) else int(v) for v in inputs))
         return getattr(ufunc, method)(*(Dim.as_data(v) if isinstance(v, Dim) else v for v in inputs), **options)
+
+    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        return func(*(Dim.as_data(v) if isinstance(v, Dim) else v for v in args), **kwargs)
 
     def number_needed(self, why: str = "") -> FunctxError:
         """The error for code that asks what number the dimension is."""

@@ -70,6 +70,10 @@ class UnknownOptionError(FunctxError, TypeError):
     """A transform was given a keyword that it does not have."""
 
 
+class ShapeError(FunctxError, ValueError):
+    """Shapes that do not fit together."""
+
+
 class DynamicShapeError(FunctxError, ValueError):
     """A size is not what was declared for it (dynamic_shapes, functx.check)."""
 

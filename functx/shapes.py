@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functx.dims import Dim, ShapeError, decide
+from functx.dims import Dim, decide
+from functx.errors import ShapeError
 from functx.util import zip_strict
 
 Size = int | Dim
