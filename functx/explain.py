@@ -151,6 +151,8 @@ def _arguments(key: Key, entry: Entry) -> Iterator[str]:
     if key.static:
         yield f"static: {shown(key.static)}"
     p = entry.predicates
+    if p.sizes is not None:
+        yield f"sizes: {str(p.sizes) or 'all'}"
     for leaf, value in p.specialized:
         yield f"leaf {leaf} of the arguments has the value {shown(value)}, which the function looks at"
     for leaf, (strides, writeable) in p.layouts:
