@@ -343,7 +343,7 @@ def _clip(hint: int, low: int, high: int | None) -> int:
 
 def _quotient(a: Any, b: Any) -> Any:
     """A true quotient, after a look at whether the divisor is zero, as Python has."""
-    if not b:
+    if b == 0:
         raise ZeroDivisionError("division by zero")
     return Dim.quotient(a, b)
 
@@ -351,6 +351,6 @@ def _quotient(a: Any, b: Any) -> Any:
 def _divided(a: Dim, b: object, f: Any, by: Dim | None = None) -> Any:
     """Division with remainder, after a look at whether the divisor can be zero."""
     divisor = b if by is None else by
-    if isinstance(divisor, (int, np.integer, Dim)) and not divisor:
+    if isinstance(divisor, (int, np.integer, Dim)) and divisor == 0:
         raise ZeroDivisionError("integer division or modulo by zero")
     return a._apply(b, f)

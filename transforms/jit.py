@@ -425,7 +425,8 @@ _no_compiler_warned = False
 
 
 def compile_graph(graph: Graph, backend: str) -> Executable:
-    """Compile by the named backend; ``auto`` is C++, or the reference backend with one warning where there is no compiler.
+    """Compile by the named backend; ``auto`` is C++, or the reference backend with a warning where there is no compiler or where compiled
+    code does not go (results of a size that depends on data).
 
     Where values are watched (functx.debug_nans) it is the reference backend: it looks at each of them.
     """
@@ -436,6 +437,10 @@ def compile_graph(graph: Graph, backend: str) -> Executable:
         return get_backend(backend).compile(graph, config.current())
     try:
         return get_backend("cpp").compile(graph, config.current())
+    except BackendError as error:
+        given = "where a size can be given (fnp.nonzero(mask, size=n)), compiled code runs"
+        warn(f"{error.what}; this function runs on the slow reference backend: {given}", PerformanceWarning)
+        return get_backend("reference").compile(graph, config.current())
     except CompilerMissingError as error:
         if not _no_compiler_warned:
             _no_compiler_warned = True

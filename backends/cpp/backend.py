@@ -41,6 +41,7 @@ class CppBackend:
     """Graphs to C++ with OpenMP and BLAS."""
 
     name = "cpp"
+    symbolic_sizes = True
 
     def __init__(self) -> None:
         self._slots: dict[str, _Slot] = {}

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functx import resize
 from functx.backend import CompiledStep, NativeCode, write_map
 from functx.backends.loops.control import all_sizes, flattened, input_sizes
 from functx.backends.loops.sizes import at_sizes
+from functx.dims import Dim
 from functx.errors import FunctxError, IndexOutOfBoundsError, IntegerOverflowError
 from functx.interpret import eval_eqn
 from functx.ir import AbstractArray, Graph, Literal, Var
@@ -114,7 +116,8 @@ class CppExecutable:
         known = dict(zip(self._sizes, values, strict=True))
         variables = [a for a in eqn.inputs if not isinstance(a, Literal)]
         env: dict[Var, np.ndarray] = {v: _array_at(address, v.aval, known, False) for v, address in zip_strict(variables, inputs)}
-        for v, address, value in zip_strict(eqn.outputs, outputs, eval_eqn(eqn, env)):
+        there = resize.at_sizes(eqn, {Dim(name).expr: n for name, n in known.items()}) if known else eqn
+        for v, address, value in zip_strict(eqn.outputs, outputs, eval_eqn(there, env)):
             _array_at(address, v.aval, known, True)[...] = value
 
 

@@ -39,6 +39,13 @@ def lower(graph: Graph, target: Target, base: int = 0, known: Known | None = Non
         known = Known(names, names)
         _check_sizes(graph, names)
     bound = bound_sizes(graph, known.begun)
+    for eqn in (graph.eqns[number] for number in bound.values()):
+        if eqn.primitive.family == "selection":
+            raise BackendError(
+                f"there is no native code for '{eqn.primitive.name}', whose result has a size that depends on data",
+                where=eqn.source and eqn.source.describe(),
+                fix="use backend='reference', or give the size: fnp.nonzero(mask, size=n) (import functx.numpy as fnp)",
+            )
     inside = Known(known.called, known.begun | bound.keys())
     analysis = analyse(graph, target, {name: graph.eqns[number].outputs[0] for name, number in bound.items()})
     begins = list(first_numbers(graph, base))
