@@ -80,10 +80,10 @@ class Dim:
         if isinstance(other, (float, complex)):
             return f(Dim.as_data(self), other)
         if isinstance(other, (int, np.integer)):
-            return Dim._make(f(self.expr, int(other)), int(f(self.hint, int(other))), self.sizes)
+            return Dim._make(f(self.expr, int(other)), _hint(f, self.hint, int(other)), self.sizes)
         if not isinstance(other, Dim):
             return NotImplemented
-        return Dim._make(f(self.expr, other.expr), int(f(self.hint, other.hint)), Sizes.of_both(self.sizes, other.sizes))
+        return Dim._make(f(self.expr, other.expr), _hint(f, self.hint, other.hint), Sizes.of_both(self.sizes, other.sizes))
 
     def within(self, sizes: Sizes, hint: int) -> Dim:
         """The same size, of which ``sizes`` knows something."""
@@ -339,6 +339,14 @@ def _symbol(name: str) -> sympy.Symbol:
 
 def _clip(hint: int, low: int, high: int | None) -> int:
     return max(hint, low) if high is None else min(max(hint, low), high)
+
+
+def _hint(f: Callable[[int, int], int], a: int, b: int) -> int:
+    """A typical value of an expression; of one that has none for a divisor of 0, 0."""
+    try:
+        return int(f(a, b))
+    except ZeroDivisionError:
+        return 0
 
 
 def _quotient(a: Any, b: Any) -> Any:

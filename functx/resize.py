@@ -80,9 +80,9 @@ def fitted(graph: Graph, atoms: Sequence[Atom]) -> Graph:
 
 
 def bind_sizes(atoms: Sequence[Atom], arrays: Sequence[Any], sizes: MutableMapping[Any, int]) -> None:
-    """Note what the symbols stand for that are whole axes of these values."""
+    """Note what the symbols stand for that are whole axes of these values (None: one that is elsewhere)."""
     for atom, array in zip_strict(atoms, arrays):
-        if not isinstance(atom, Literal):
+        if not isinstance(atom, Literal) and array is not None:
             for d, n in zip(atom.aval.shape, np.shape(array), strict=True):
                 if isinstance(d, Dim) and d.name is not None:
                     sizes.setdefault(d.expr, n)

@@ -162,10 +162,16 @@ PROGRAMS = {
 }
 
 
+COMPILED = ("grad", "vmap of scan", "softmax", "in place", "quotients")  # of which compiled code is looked at without --long
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpp"])
 @pytest.mark.parametrize("case", PROGRAMS)
-def test_all_of_functx_at_symbolic_sizes(case):
+def test_all_of_functx_at_symbolic_sizes(case, backend, pytestconfig):
+    if backend == "cpp" and case not in COMPILED and not pytestconfig.getoption("--long"):
+        pytest.skip("takes a compilation per entry")
     f, make, traces = PROGRAMS[case]
-    g = jit(f)
+    g = fx.jit(f, backend=backend)
     for n in (5, 8, 3, 12, 1, 2, 0, 7):
         oracles.assert_agrees(f, *make(n), transform=lambda _: g, rtol=1e-10, atol=1e-12, what=f"n = {n}")
     assert g.cache_info().traces <= traces, conditions(g)

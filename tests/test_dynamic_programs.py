@@ -1,6 +1,7 @@
 """Random programs x 10 random sizes, 0 and 1 among them: what is compiled for several sizes gives what NumPy gives."""
 
 import copy
+import re
 from random import Random
 
 import numpy as np
@@ -24,14 +25,14 @@ def arguments(n, m, seed):
     return tuple(sample.data(shape, seed + k) for k, shape in enumerate([(n,), (n, 3), (m,)]))
 
 
-def run(seed, dynamic):
+def run(seed, dynamic, backend="reference"):
     """One program at ten sizes. It is traced once for every way through it, for what slices and broadcasting make of sizes
     below 3, and for which of two sizes is the greater (``min`` asks).
     """
     random = Random(seed)
     source = draw(random)
     f = function(source)
-    g = fx.jit(f, backend="reference", dynamic=dynamic)
+    g = fx.jit(f, backend=backend, dynamic=dynamic)
     classes = set()
     for call in range(10):
         n, m = random.choice(SIZES), random.choice(SIZES)
@@ -49,6 +50,13 @@ def test_programs(pytestconfig, part):
     count = 500 if pytestconfig.getoption("--long") else 4
     for k in range(count):
         run(part + 10 * k, dynamic=[None, True][k % 2])
+
+
+def test_compiled_programs(pytestconfig):
+    """The same through C++; programs whose sizes depend on data have no native code yet."""
+    for seed in range(500 if pytestconfig.getoption("--long") else 3):
+        if not re.search(r"unique|np.sort\(\w+\[", draw(Random(seed))):
+            run(seed, True, "cpp")
 
 
 def test_gradients_of_programs(pytestconfig):
