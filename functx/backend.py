@@ -24,7 +24,7 @@ class NativeCode:
       constants: arrays passed after the graph's inputs, C-contiguous.
       callback: ``callback(eqn, input addresses, output addresses)``, or None; where there are sizes, with their address.
       on_error: ``on_error(eqn, kind, values)`` makes the exception for a call that failed.
-      sizes: how many sizes it finds on the way, after those that its inputs tell.
+      found: the symbols of sizes that it finds on the way, in their order after those that its inputs tell.
     """
 
     library: Any
@@ -32,7 +32,7 @@ class NativeCode:
     constants: Sequence[np.ndarray]
     callback: Callable[..., Any] | None
     on_error: Callable[..., Exception]
-    sizes: int = 0
+    found: Sequence[Any] = ()
 
 
 @dataclass(frozen=True)

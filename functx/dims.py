@@ -356,6 +356,13 @@ def _quotient(a: Any, b: Any) -> Any:
     return Dim.quotient(a, b)
 
 
+def quotient(a: Size, b: Size) -> Size:
+    """``a // b``, where nobody asks whether the divisor can be zero."""
+    if isinstance(a, Dim):
+        return a._apply(b, lambda x, y: x // y)
+    return b._apply(a, lambda x, y: y // x) if isinstance(b, Dim) else a // b
+
+
 def _divided(a: Dim, b: object, f: Any, by: Dim | None = None) -> Any:
     """Division with remainder, after a look at whether the divisor can be zero."""
     divisor = b if by is None else by

@@ -64,7 +64,18 @@ def symbols_of(graph: Graph) -> set[Any]:
         return dim
 
     resized(graph, note)
-    return found - {eqn.params[eqn.primitive.binds].expr for eqn in graph.eqns if isinstance(eqn.params.get(eqn.primitive.binds), Dim)}
+    return found - _bound(graph)
+
+
+def _bound(graph: Graph) -> set[Any]:
+    """The symbols that equations bind, those of bodies too."""
+    found: set[Any] = set()
+    for eqn in graph.eqns:
+        if isinstance(dim := eqn.params.get(eqn.primitive.binds), Dim):
+            found.add(dim.expr)
+        for value in eqn.params.values():
+            found |= _bound(value) if isinstance(value, Graph) else set()
+    return found
 
 
 def fitted(graph: Graph, atoms: Sequence[Atom]) -> Graph:

@@ -40,12 +40,17 @@ def make_plan(entry: Entry, leaves: Sequence[Any]) -> Any:
         return None
     p = entry.predicates
     symbols = p.sizes.symbols if p.sizes is not None else []
-    if any(not d.expr.free_symbols <= set(symbols) for aval in entry.traced.out_avals for d in aval.shape if isinstance(d, Dim)):
-        return None  # results of a size that the call finds out
+    every = [*symbols, *code.found]
     build = _build_steps(entry)
     scalars = {} if build is None else {index for kind, index, _ in build if kind in (SCALAR, PYTHON)}
     outputs = [
-        (aval.dtype, tuple(_formula(d, symbols) for d in aval.shape), slot.target if slot.role is OutRole.WRITE else -1, k in scalars)
+        (
+            aval.dtype,
+            tuple(_formula(d, every) for d in aval.shape),
+            slot.target if slot.role is OutRole.WRITE else -1,
+            k in scalars,
+            any(not d.expr.free_symbols <= set(symbols) for d in aval.shape if isinstance(d, Dim)),
+        )
         for k, (slot, aval) in enumerate(zip(entry.traced.outputs, entry.traced.out_avals, strict=True))
     ]
     return native.make_plan(
@@ -63,7 +68,7 @@ def make_plan(entry: Entry, leaves: Sequence[Any]) -> Any:
         build=build or [],
         finish=_finisher(entry) if build is None else None,
         sizes=_size_checks(p.sizes),
-        found_sizes=code.sizes,
+        found=len(code.found),
     )
 
 

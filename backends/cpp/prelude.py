@@ -9,6 +9,7 @@ import re
 
 from functx.backends.cpp.functions import OWN
 from functx.backends.cpp.numbers import COMPLEX_FUNCTIONS, TYPES
+from functx.backends.cpp.selections import SNIPPETS as SELECTIONS
 from functx.backends.cpp.sorting import SNIPPETS as SORTING
 from functx.ops.random import THREEFRY_ROTATIONS
 
@@ -64,6 +65,11 @@ struct Block {
     if (!more) return false;
     data = more, bytes = wanted;
     return true;
+  }
+  void* release() {
+    void* memory = data;
+    data = nullptr;
+    return memory;
   }
   bool grow(int64_t wanted) { return wanted <= bytes || reserve(wanted < bytes * 2 ? bytes * 2 : wanted); }
 };
@@ -378,7 +384,7 @@ static void matmul(Matrix<T> x, Matrix<T> y, T* out, int64_t batch, int64_t m, i
 }
 """,
 }
-_SNIPPETS = {**TYPES, **COMPLEX_FUNCTIONS, **_ARITHMETIC, **OWN, **SORTING}
+_SNIPPETS = {**TYPES, **COMPLEX_FUNCTIONS, **_ARITHMETIC, **OWN, **SORTING, **SELECTIONS}
 
 
 def needed_snippets(body: str) -> list[str]:

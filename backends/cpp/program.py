@@ -11,11 +11,26 @@ from functx.backends.cpp.executable import Interface
 from functx.backends.cpp.functions import math_snippet
 from functx.backends.cpp.kernels import Function, emit_kernel, parallel_for
 from functx.backends.cpp.prelude import HEADER, needed_snippets
+from functx.backends.cpp.selections import selection_lines
 from functx.backends.cpp.sorting import sort_function
 from functx.backends.cpp.text import size_name, size_text, sizes_in
 from functx.backends.cpp.types import ctype, literal, stored
 from functx.backends.loops.control import all_sizes, has_lanes
-from functx.backends.loops.nodes import Call, Copy, Kernel, Loop, MatMul, Matrix, Place, Program, Sort, Step, Storage
+from functx.backends.loops.nodes import (
+    Call,
+    Copy,
+    Kernel,
+    Loop,
+    MatMul,
+    Matrix,
+    NativeCall,
+    Place,
+    Program,
+    Selection,
+    Sort,
+    Step,
+    Storage,
+)
 from functx.backends.loops.plan import writes
 from functx.backends.loops.report import sizes_of
 from functx.backends.loops.sizes import at_most, ceil_div, hint, nbytes
@@ -87,11 +102,15 @@ class _ProgramEmitter:
                 definitions += self._sort(step)
             elif isinstance(step, Loop):
                 definitions += self._loop(step)
+            elif isinstance(step, Selection):
+                self._selection(step)
             elif isinstance(step, Call):
                 self._call(step)
             else:
                 self._copy(step)
         kind = 'extern "C" int' if self.name == "run" else "static int"
+        if self.name == "run":
+            self._leave()
         lines = [*self._sizes(), *self.body]
         body = [f"{kind} {self.name}(FunctxCall* call) {{", *("  " + line for line in lines), "  return FUNCTX_OK;", "}", ""]
         return [*self._constants(), *definitions, *body]
@@ -109,7 +128,7 @@ class _ProgramEmitter:
             storage = self.program.storage[v]
             if storage.place is Place.HEAP and storage not in self.reserved:
                 self.reserved.add(storage)
-                if not (isinstance(step, Loop) and step.binds is not None and v in step.outputs):
+                if not (isinstance(step, NativeCall) and step.binds is not None and v in step.outputs):
                     n = size_text(nbytes(v))
                     self.body.append(f"if (!block{storage.index}.reserve({n})) return out_of_memory(call, {n});")
 
@@ -224,16 +243,33 @@ class _ProgramEmitter:
         self.body += [f"// {self._describe(step.eqns)}", "{", *(f"  {line}" for line in lines), "}"]
         return definitions
 
+    def _leave(self) -> None:
+        """Results of a size that was found on the way: their memory passes to the caller."""
+        for k, v in enumerate(self.program.results):
+            storage = self.program.storage[v]
+            if storage.place is Place.HEAP:
+                self.body.append(f"call->outputs[{k}] = block{storage.index}.release();")
+
+    def _selection(self, step: Selection) -> None:
+        blocks = [f"block{self.program.storage[v].index}" for v in step.outputs]
+        slot = None if step.binds is None else self.sizes.index(step.binds.name)
+        lines = selection_lines(step, self._pointer, blocks, self._call_back(step), slot)
+        self.body += [f"// {self._describe(step.eqns)}", "{", *(f"  {line}" for line in lines), "}"]
+
     def _call(self, step: Call) -> None:
         self.calls.append(step.number)
+        self.body += [f"// {self._describe(step.eqns)}: the reference implementation", *self._call_back(step)]
+
+    def _call_back(self, step: Call) -> list[str]:
         inputs = ", ".join([*(f"(void*){self._address(a)}" for a in step.inputs if not isinstance(a, Literal)), "nullptr"])
         outputs = ", ".join([*(f"(void*){self._address(v)}" for v in step.outputs), "nullptr"])
-        self.body.append(f"// {self._describe(step.eqns)}: the reference implementation")
-        self.body.append("{")
-        self.body.append(f"  void* inputs[] = {{{inputs}}};")
-        self.body.append(f"  void* outputs[] = {{{outputs}}};")
-        self.body.append(f"  if (int status = call_back(call, {step.number}, inputs, outputs)) return status;")
-        self.body.append("}")
+        return [
+            "{",
+            f"  void* inputs[] = {{{inputs}}};",
+            f"  void* outputs[] = {{{outputs}}};",
+            f"  if (int status = call_back(call, {step.number}, inputs, outputs)) return status;",
+            "}",
+        ]
 
     def _copy(self, step: Copy) -> None:
         n = nbytes(step.out)

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from functx.backends.loops.sizes import divided, hint, is_at_least, text
-from functx.shapes import Dim, Size
+from functx.dims import Dim
+from functx.dims import quotient as floor_quotient
+from functx.shapes import Size
 
 
 def _last(size: Size) -> Size:
@@ -60,7 +62,7 @@ class Quotient(Symbol):
 
     def __init__(self, of: Affine, by: Size):
         lo, hi = of.bounds()
-        super().__init__(f"({of.key})/{text(by)}", None if lo is None else lo // by, None if hi is None else hi // by)
+        super().__init__(f"({of.key})/{text(by)}", *(None if b is None else floor_quotient(b, by) for b in (lo, hi)))
         self.of, self.by = of, by
 
     def loop_vars(self) -> frozenset[LoopVar]:
@@ -197,7 +199,7 @@ def divmod_affine(x: Affine, by: Size) -> tuple[Affine, Affine]:
     quotient, remainder = _without_zeros(const, whole), _without_zeros(left, rest)
     lo, hi = remainder.bounds()
     if lo is not None and hi is not None:
-        q = lo // by
+        q = floor_quotient(lo, by)
         if is_at_least(by - 1, hi - q * by):
             return quotient + q, remainder - q * by
     return combine([(quotient, 1), (var(_quotient_symbol(remainder, by)), 1)]), var(_remainder_symbol(remainder, by))

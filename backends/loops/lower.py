@@ -11,13 +11,13 @@ from functx.backends.loops.analysis import analyse
 from functx.backends.loops.build import build_kernel
 from functx.backends.loops.clusters import Group, make_groups
 from functx.backends.loops.control import bodies, bound_sizes, first_numbers, input_sizes, is_native, shift, updating
-from functx.backends.loops.nodes import Accumulate, Call, Copy, Kernel, Loop, MatMul, Place, Program, Sort, Step, Storage
+from functx.backends.loops.nodes import Accumulate, Call, Copy, Kernel, Loop, MatMul, Place, Program, Selection, Sort, Step, Storage
 from functx.backends.loops.plan import Planner
 from functx.backends.loops.roots import Analysis, CallRoot, SortRoot, Target
 from functx.backends.loops.schedule import in_order
 from functx.backends.loops.sizes import symbols
 from functx.errors import BackendError
-from functx.ir import Graph
+from functx.ir import Graph, Var
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,6 @@ def lower(graph: Graph, target: Target, base: int = 0, known: Known | None = Non
         known = Known(names, names)
         _check_sizes(graph, names)
     bound = bound_sizes(graph, known.begun)
-    for eqn in (graph.eqns[number] for number in bound.values()):
-        if eqn.primitive.family == "selection":
-            raise BackendError(
-                f"there is no native code for '{eqn.primitive.name}', whose result has a size that depends on data",
-                where=eqn.source and eqn.source.describe(),
-                fix="use backend='reference', or give the size: fnp.nonzero(mask, size=n) (import functx.numpy as fnp)",
-            )
     inside = Known(known.called, known.begun | bound.keys())
     analysis = analyse(graph, target, {name: graph.eqns[number].outputs[0] for name, number in bound.items()})
     begins = list(first_numbers(graph, base))
@@ -54,8 +47,7 @@ def lower(graph: Graph, target: Target, base: int = 0, known: Known | None = Non
     steps += [(Copy(result, source), Group(None, (), [], [])) for result, source in analysis.repeats]
     steps = in_order(steps, analysis.written)
     constants = [v for v, _ in graph.consts]
-    writes = write_map(graph)
-    places = {v: Storage(Place.INPUT, writes[k]) if k in writes else Storage(Place.OUTPUT, k) for k, v in enumerate(analysis.results)}
+    places = _result_places(graph, analysis, known)
     planned, storage, workspace, lives = Planner(steps, [*graph.in_vars, *constants], places, analysis.written, known.called).run()
     storage.update({v: Storage(Place.INPUT, k) for k, v in enumerate(graph.in_vars)})
     storage.update({v: Storage(Place.CONSTANT, k) for k, v in enumerate(constants)})
@@ -64,8 +56,18 @@ def lower(graph: Graph, target: Target, base: int = 0, known: Known | None = Non
     return program
 
 
+def _result_places(graph: Graph, analysis: Analysis, known: Known) -> dict[Var, Storage | None]:
+    """Where results lie: new values of inputs in these, others where the caller wants them; None of a size that it does not know."""
+    writes = write_map(graph)
+    places: dict[Var, Storage | None] = {}
+    for k, v in enumerate(analysis.results):
+        told = symbols(v.aval.shape) <= known.begun
+        places[v] = Storage(Place.INPUT, writes[k]) if k in writes else Storage(Place.OUTPUT, k) if told else None
+    return places
+
+
 def _check_sizes(graph: Graph, known: AbstractSet[str]) -> None:
-    needed = symbols(d for a in (*graph.in_avals, *graph.out_avals) for d in a.shape)
+    needed = symbols(d for a in graph.in_avals for d in a.shape)
     if unknown := sorted(needed - known):
         raise BackendError(
             f"the size {unknown[0]} is not known before the compiled code runs",
@@ -80,6 +82,8 @@ def _step(analysis: Analysis, group: Group, target: Target, begins: Sequence[Map
     root = group.roots[0]
     if isinstance(root, CallRoot):
         eqn = analysis.graph.eqns[root.eqn]
+        if eqn.primitive.family == "selection":
+            return Selection(root.eqn, root.inputs, root.outputs, root.eqn, eqn)
         if not is_native(eqn):
             return Call(root.eqn, root.inputs, root.outputs, root.eqn)
         programs = {name: lower(updating(eqn, name, body), target, begins[root.eqn][name], known) for name, body in bodies(eqn).items()}

@@ -250,16 +250,27 @@ class Call:
 
 
 @dataclass(eq=False, slots=True)
-class Loop(Call):
-    """A scan, while, cond or whole of the graph. ``bodies`` by parameter: programs over the operands, in their order, and the results."""
+class NativeCall(Call):
+    """An equation that is code of its own, on whole buffers."""
 
     equation: Eqn
-    bodies: dict[str, Program]
 
     @property
     def binds(self) -> Dim | None:
-        """The size that the loop finds: how often its body ran. Its results beyond the carry are stacks of that length."""
-        return self.equation.params.get("steps")
+        """The size that it finds; its results, of a loop those beyond the carry, are of that length."""
+        return self.equation.params.get(self.equation.primitive.binds)
+
+
+@dataclass(eq=False, slots=True)
+class Selection(NativeCall):
+    """Places that data selects, or a promise of a size."""
+
+
+@dataclass(eq=False, slots=True)
+class Loop(NativeCall):
+    """A scan, while, cond or whole of the graph. ``bodies`` by parameter: programs over the operands, in their order, and the results."""
+
+    bodies: dict[str, Program]
 
 
 @dataclass(eq=False, slots=True)
@@ -271,7 +282,7 @@ class Copy:
     eqns: tuple[int, ...] = ()
 
 
-Step = Kernel | MatMul | Sort | Call | Copy
+Step = Kernel | MatMul | Sort | Call | Copy  # a Call may be a Selection or a Loop
 
 
 # --- storage ------------------------------------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ class Planner:
 
     Args:
       given: inputs and constants.
-      results: where the results lie. The new value of an input lies where the input does.
+      results: where the results lie. The new value of an input lies where the input does; None where nobody knows the size before.
       written: the new values of inputs -> the inputs.
       known: the names of sizes that are known before the call; what has others does not lie in the arena.
     """
@@ -102,7 +102,7 @@ class Planner:
         self,
         steps: Sequence[tuple[Step, Group]],
         given: Iterable[Var],
-        results: Mapping[Var, Storage],
+        results: Mapping[Var, Storage | None],
         written: Mapping[Var, Var],
         known: AbstractSet[str],
     ):

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from functx.backend import CompiledStep, write_map
-from functx.backends.loops.nodes import Call, Copy, Kernel, Loop, MatMul, Place, Program, Sort, Step, Storage
+from functx.backends.loops.nodes import Call, Copy, Kernel, Loop, MatMul, Place, Program, Selection, Sort, Step, Storage
 from functx.backends.loops.plan import writes
 from functx.backends.loops.sizes import hint, text
 from functx.ir import Eqn, Var
 from functx.memory_plan import Buffer, MemoryPlan
 from functx.shapes import Size
 
-_KINDS = {Kernel: "kernel", MatMul: "BLAS product", Sort: "sort", Call: "reference implementation", Loop: "loop", Copy: "copy"}
+_KINDS = {
+    Kernel: "kernel",
+    MatMul: "BLAS product",
+    Sort: "sort",
+    Call: "reference implementation",
+    Selection: "selection",
+    Loop: "loop",
+    Copy: "copy",
+}
 _PLACES = {Place.WORKSPACE: "workspace + {}", Place.OUTPUT: "result {}", Place.INPUT: "input {}, in place", Place.HEAP: "block {}"}
 
 

@@ -7,9 +7,10 @@ ask what holds for all sizes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from functx import shapes
+from functx.dims import quotient
 from functx.ir import Atom
 from functx.shapes import Dim, Size
 
@@ -21,12 +22,7 @@ def hint(size: Size) -> int:
 
 def is_at_least(a: Size, b: Size) -> bool:
     """Whether ``a >= b`` holds for all sizes, as far as anybody knows."""
-    return a >= b if isinstance(a, int) and isinstance(b, int) else _decided(a, b)
-
-
-@functools.lru_cache(4096)
-def _decided(a: Size, b: Size) -> bool:
-    return bool(shapes.at_least(a, b))
+    return a >= b if isinstance(a, int) and isinstance(b, int) else bool(shapes.at_least(a, b))
 
 
 def ceil_div(a: Size, b: Size) -> Size:
@@ -43,12 +39,7 @@ def divided(a: Size, b: Size) -> tuple[Size, Size]:
     """``q`` and ``r`` with ``a == q*b + r``, both exact, and ``r`` not negative where ``a`` is not."""
     if isinstance(a, int) and isinstance(b, int):
         return divmod(a, b)
-    return _divided(a, b)
-
-
-@functools.lru_cache(4096)
-def _divided(a: Size, b: Size) -> tuple[Size, Size]:
-    q = a // b
+    q = quotient(a, b)
     r = a - q * b
     return (q, r) if isinstance(r, int) or not is_at_least(a, 0) else (0, a)
 
@@ -70,11 +61,6 @@ def factored(size: Size) -> tuple[int, Size]:
 def text(size: Size) -> str:
     """How a size prints; equal ones print alike."""
     return str(size)
-
-
-def at_sizes(sizes: Iterable[Size], known: Mapping[str, int]) -> tuple[int, ...]:
-    """Sizes as numbers, given those that they are made of."""
-    return tuple(int(d.expr.subs({s: known[s.name] for s in d.expr.free_symbols})) if isinstance(d, Dim) else d for d in sizes)
 
 
 def symbols(sizes: Iterable[Size]) -> set[str]:

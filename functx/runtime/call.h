@@ -25,7 +25,8 @@ enum {
 typedef struct FunctxCall {
   void* const* inputs;           /* data pointers, one per input; `run` writes to those only of which outputs are new values */
   const int64_t* const* strides; /* byte strides of each input, rank entries; may be zero or negative */
-  void* const* outputs;          /* C-contiguous, allocated by the caller; the new value of an input is that input itself */
+  void** outputs;                /* C-contiguous, allocated by the caller; the new value of an input is that input itself. Where NULL, for a
+                                  * result of a size that `run` finds, it leaves memory from malloc there, for the caller to free */
   int64_t* dims;                 /* sizes known only at run time: those that inputs tell, then room for those that `run` finds; or NULL */
   void* workspace;               /* one arena, 64-byte aligned, contents undefined; never NULL */
 

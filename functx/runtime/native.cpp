@@ -10,6 +10,8 @@
 #include <nanobind/stl/vector.h>
 #include <numpy/arrayobject.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -44,6 +46,10 @@ class Arguments {
       strides_.insert(strides_.end(), PyArray_STRIDES(array), PyArray_STRIDES(array) + PyArray_NDIM(array));
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].is_none()) {
+        pointers_.push_back(nullptr);
+        continue;
+      }
       PyArrayObject* array = add("outputs", i, outputs[i]);
       if (PyArray_ISCARRAY(array)) continue;  // a macro that evaluates its argument twice
       throw nb::value_error((position("outputs", i) + " must be C-contiguous, aligned, writeable and in native byte order").c_str());
@@ -53,7 +59,7 @@ class Arguments {
   }
 
   void* const* inputs() const { return pointers_.data(); }
-  void* const* outputs() const { return pointers_.data() + rows_.size(); }
+  void** outputs() { return pointers_.data() + rows_.size(); }
   const int64_t* const* strides() const { return rows_.data(); }
 
  private:
@@ -77,11 +83,11 @@ class Arguments {
   std::vector<const int64_t*> rows_;
 };
 
-nb::tuple run_library(const Library& library, const nb::list& inputs, const nb::list& outputs, int64_t workspace_bytes, nb::object callback,
-                      std::vector<int64_t> dims) {
+nb::tuple run_library(const Library& library, const nb::list& inputs, nb::list outputs, int64_t workspace_bytes, nb::object callback,
+                      nb::list sizes) {
   if (library.is_closed()) throw nb::value_error("run() of a closed library");
   if (workspace_bytes < 0) throw nb::value_error("workspace must not be negative");
-  const Arguments arguments(inputs, outputs);
+  Arguments arguments(inputs, outputs);
   const functx::Workspace workspace(workspace_bytes);
   functx::Context context;
   context.callback = callback.ptr();
@@ -90,6 +96,7 @@ nb::tuple run_library(const Library& library, const nb::list& inputs, const nb::
   call.strides = arguments.strides();
   call.outputs = arguments.outputs();
   call.workspace = workspace.data();
+  auto dims = nb::cast<std::vector<int64_t>>(sizes);
   call.dims = dims.empty() ? nullptr : dims.data();
   const int status = library.run(call, context);
   if (context.raised) {
@@ -97,6 +104,9 @@ nb::tuple run_library(const Library& library, const nb::list& inputs, const nb::
     throw nb::python_error();
   }
   const int64_t* values = call.error_values;
+  for (size_t i = 0; i < dims.size(); ++i) sizes[i] = dims[i];
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i].is_none()) outputs[i] = reinterpret_cast<uintptr_t>(call.outputs[i]);
   return nb::make_tuple(status, call.error_eqn, call.error_kind, nb::make_tuple(values[0], values[1], values[2], values[3]));
 }
 
@@ -134,11 +144,11 @@ nb::object evaluate(Program program, const std::vector<int64_t>& sizes) {
 nb::object make_plan(const Library& library, std::vector<int64_t> workspace_bytes, nb::object callback, nb::object on_error,
                      const nb::list& constants, const nb::list& inputs, const nb::list& outputs, const nb::list& values,
                      const nb::list& layouts, std::vector<int64_t> written, nb::object aliases, const nb::list& build, nb::object finish,
-                     const nb::tuple& sizes, size_t found) {
+                     const nb::tuple& sizes, int64_t found) {
   auto plan = std::make_unique<Plan>();
   plan->library = std::make_shared<Library>(library);
   plan->sizes = size_checks(sizes);
-  plan->found_sizes = found;
+  plan->found = found;
   const size_t symbols = plan->sizes.symbols.size();
   plan->workspace_bytes = Formula(std::move(workspace_bytes), symbols);
   plan->callback = share(callback);
@@ -153,16 +163,17 @@ nb::object make_plan(const Library& library, std::vector<int64_t> workspace_byte
     source.shape = nb::cast<Shape>(parts[3]);  // of captured arrays
     plan->inputs.push_back(std::move(source));
   }
-  for (nb::handle item : outputs) {  // (dtype, shape, target, scalar); a size is a number or a formula
+  for (nb::handle item : outputs) {  // (dtype, shape, target, scalar, left); a size is a number or a formula
     auto parts = nb::cast<nb::tuple>(item);
     functx::OutputType out;
     out.dtype = share(parts[0]);
     for (nb::handle d : nb::cast<nb::tuple>(parts[1])) {
-      if (!nb::isinstance<nb::int_>(d)) out.derived.emplace_back(out.shape.size(), Formula(nb::cast<Program>(d), symbols));
+      if (!nb::isinstance<nb::int_>(d)) out.derived.emplace_back(out.shape.size(), Formula(nb::cast<Program>(d), symbols + found));
       out.shape.push_back(nb::isinstance<nb::int_>(d) ? nb::cast<int64_t>(d) : 1);
     }
     out.target = nb::cast<int64_t>(parts[2]);
     out.scalar = nb::cast<bool>(parts[3]);
+    out.left = nb::cast<bool>(parts[4]);
     out.bytes = static_cast<int64_t>(PyDataType_ELSIZE(descr_of(parts[0])));
     if (out.derived.empty())
       for (int64_t d : out.shape) out.bytes *= d;
@@ -209,17 +220,24 @@ NB_MODULE(_native, module) {
       .def("__init__", [](Library* self, const std::filesystem::path& path) { new (self) Library(path.string()); }, "path"_a,
            "Loads the library at path; OSError with the loader's words if it cannot be loaded or exports no `run`.")
       .def("run", run_library, "inputs"_a, "outputs"_a, "workspace"_a = 0, "callback"_a = nb::none(),
-           "dims"_a = std::vector<int64_t>(),
+           "dims"_a = nb::list(),
            "Calls the library without Python's lock; returns (status, eqn, kind, (v0, v1, v2, v3)).\n\n"
-           "inputs: list of numpy.ndarray with any strides. outputs: list of C-contiguous writeable numpy.ndarray.\n"
+           "inputs: list of numpy.ndarray with any strides. outputs: list of C-contiguous writeable numpy.ndarray; None where the\n"
+           "library leaves memory, whose address stands there afterwards, for take(). dims: list of sizes, which it may change.\n"
            "workspace: bytes of scratch memory. callback(eqn, inputs, outputs): called with two lists of addresses, and with the\n"
-           "address of the sizes where there are some; what it raises is raised from here. dims: values of sizes. dtypes and shapes are not checked. ValueError after close().")
+           "address of the sizes where there are some; what it raises is raised from here. dtypes and shapes are not checked.\n"
+           "ValueError after close().")
       .def("close", &Library::close, "Unloads the library, once calls still running have returned; closing twice is harmless.");
 
   module.def("make_plan", make_plan, "library"_a, "workspace_bytes"_a, "callback"_a.none(), "on_error"_a, "constants"_a, "inputs"_a,
-             "outputs"_a, "values"_a, "layouts"_a, "written"_a, "aliases"_a.none(), "build"_a, "finish"_a.none(), "sizes"_a,
-             "found_sizes"_a = 0,
+             "outputs"_a, "values"_a, "layouts"_a, "written"_a, "aliases"_a.none(), "build"_a, "finish"_a.none(), "sizes"_a, "found"_a,
              "How an entry is called, for CompiledFunction._install; see functx.transforms.native_calls.");
+  module.def("take", [](uintptr_t address, nb::handle array) {
+    auto* target = reinterpret_cast<PyArrayObject*>(array.ptr());
+    void* memory = reinterpret_cast<void*>(address);
+    if (memory) std::memcpy(PyArray_DATA(target), memory, static_cast<size_t>(PyArray_NBYTES(target)));
+    std::free(memory);
+  }, "address"_a, "array"_a, "Copies memory that a library has left into a C-contiguous array, and frees it.");
   module.def("evaluate", evaluate, "program"_a, "sizes"_a, "The value of a formula (functx.sizes); None: it overflows or divides by zero.");
   module.def("set_context_variables", [](nb::handle trace, nb::handle config) { functx::set_context_variables(trace.ptr(), config.ptr()); },
              "trace"_a, "config"_a, "The context variables of the current trace and of the configuration.");

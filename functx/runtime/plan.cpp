@@ -256,6 +256,8 @@ bool Plan::allocate(Call& call) const {
       place = call.out_numbers[k].bytes;
     } else if (out.target >= 0) {
       place = call.pointers[out.target];
+    } else if (out.left) {
+      place = nullptr;
     } else {
       array = out.derived.empty() ? new_array(out.dtype.get(), static_cast<int>(out.shape.size()), out.shape.data(), static_cast<size_t>(out.bytes))
                                   : new_sized_array(out, call.sizes.data());
@@ -266,6 +268,21 @@ bool Plan::allocate(Call& call) const {
     call.out_pointers.push_back(place);
   }
   return true;
+}
+
+// Arrays for the results whose memory the code has left.
+bool Plan::adopt(Call& call) const {
+  bool made = true;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (!outputs[k].left) continue;
+    void* memory = call.out_pointers[k];
+    PyObject* array = made ? new_sized_array(outputs[k], call.sizes.data()) : nullptr;
+    made = made && array;
+    if (array) std::memcpy(PyArray_DATA(as_array(array)), memory, static_cast<size_t>(PyArray_NBYTES(as_array(array))));
+    call.out_arrays[k] = array;
+    std::free(memory);
+  }
+  return made;
 }
 
 bool Plan::write_back(Call& call) const {
@@ -343,7 +360,7 @@ PyObject* Plan::results(Call& call) const {
 
 Outcome Plan::run(PyObject* const* leaves, size_t count, PyObject** result) const {
   Call call;
-  call.sizes.resize(sizes.symbols.size() + found_sizes);
+  call.sizes.resize(sizes.symbols.size() + found);
   if (!sizes.holds(leaves, call.sizes.data()) || !holds(leaves, count)) return Outcome::kMiss;
   const Outcome bound = bind(leaves, call);
   if (bound != Outcome::kDone) return bound;
@@ -371,7 +388,7 @@ Outcome Plan::run(PyObject* const* leaves, size_t count, PyObject** result) cons
       if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
       return Outcome::kError;
     }
-    if (!write_back(call)) return Outcome::kError;
+    if (!adopt(call) || !write_back(call)) return Outcome::kError;
     *result = results(call);
     return *result ? Outcome::kDone : Outcome::kError;
   } catch (const std::bad_alloc&) {

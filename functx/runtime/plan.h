@@ -61,6 +61,7 @@ struct OutputType {
   std::vector<std::pair<size_t, Formula>> derived;  // axes of sizes that are not known before the call
   int64_t bytes = 0;                                // of all elements; of one where sizes are derived
   int64_t target = -1;  // the input that it is the new value of, in whose memory it is left
+  bool left = false;    // of a size that the code finds: it leaves the memory
   bool scalar = false;  // leaves as a number: its memory is the call's
 };
 
@@ -108,7 +109,7 @@ class Plan {
   std::shared_ptr<Library> library;
   Formula workspace_bytes;
   SizeChecks sizes;
-  size_t found_sizes = 0;  // how many the code finds on the way, after those that arguments tell
+  int64_t found = 0;  // how many more sizes the code finds on the way
   Ref callback, on_error;
   std::vector<Ref> constants;  // arrays passed after the graph's inputs
   std::vector<InputSource> inputs;
@@ -130,6 +131,7 @@ class Plan {
   bool conflicts(const Call& call) const;
   Outcome bind(PyObject* const* leaves, Call& call) const;
   bool allocate(Call& call) const;
+  bool adopt(Call& call) const;
   bool write_back(Call& call) const;  // of written inputs that were read from a copy
   PyObject* results(Call& call) const;
 };

@@ -1,0 +1,99 @@
+"""Dynamic shapes through C++: one compilation for a family of sizes, found again without Python."""
+
+import numpy as np
+import pytest
+
+import functx as fx
+
+RNG = np.random.default_rng(0)
+
+
+def layer(x, w, b):
+    y = x @ w + b
+    return np.maximum(y, 0) if x.shape[0] > 64 else np.tanh(y)
+
+
+def step(x, w, b):
+    return fx.value_and_grad(lambda w, b: (layer(x, w, b) ** 2).sum(), (0, 1))(w, b)
+
+
+@pytest.mark.parametrize("f", [layer, step])
+def test_four_calls(f):
+    """Static, symbolic, a hit, the other branch; from then on every size is a hit of native code."""
+    jitted = fx.jit(f, backend="cpp")
+    w, b = RNG.standard_normal((32, 8)), RNG.standard_normal(8)
+    compiled = []
+    for n in (128, 256, 512, 32, 33, 64, 65, 1000, 2, 7, 1, 0):
+        x = RNG.standard_normal((n, 32))
+        for got, want in zip(fx.tree.leaves(jitted(x, w, b)), fx.tree.leaves(f(x, w, b)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10)
+        compiled.append(jitted.cache_info().compilations)
+    assert compiled == [1, 2, 2, *([3] * 9)]
+    assert jitted._native_hits == 9
+
+
+def selected(x):
+    y = x[x > 0]
+    return y * 2, y.sum() / y.shape[0], np.nonzero(x > 0.5)[0], np.sort(y)[::-1]
+
+
+def test_sizes_that_data_decides_are_found_by_native_code():
+    jitted = fx.jit(selected, backend="cpp")
+    for n in (10, 11, 100, 3, 40_000):
+        x = RNG.standard_normal(n)
+        x[0] = 1.5
+        for got, want in zip(jitted(x), selected(x), strict=True):
+            assert got.shape == want.shape and (got.ndim == 0 or got.flags.owndata and got.flags.writeable)
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+    assert jitted.cache_info().compilations == 2
+    entry = jitted.half.compiled(x)[1]
+    assert entry.executable.fallbacks == [] and entry.plan is not None
+    assert [out.shape for out in entry.executable([x])[:1]] == [selected(x)[0].shape]
+
+
+def test_repeats_and_their_errors():
+    jitted = fx.jit(lambda x, k: np.repeat(x, k) + 1, backend="cpp")
+    x, k = np.arange(4.0), np.array([2, 0, 3, 1])
+    np.testing.assert_array_equal(jitted(x, k), np.repeat(x, k) + 1)
+    np.testing.assert_array_equal(jitted(x, k * 0), [])
+    with pytest.raises(ValueError, match="repeats may not contain negative values"):
+        jitted(x, k - 1)
+    np.testing.assert_array_equal(jitted(x, k), np.repeat(x, k) + 1)
+
+
+def test_promises_are_checked_by_native_code():
+    def f(x):
+        y = x[x > 0]
+        fx.check(y.shape[0] <= 3)
+        return y.sum()
+
+    jitted = fx.jit(f, backend="cpp")
+    assert jitted(np.array([1.0, -1.0, 2.0])) == 3.0
+    with pytest.raises(fx.errors.DynamicShapeError, match="it does not hold that"):
+        jitted(np.ones(4))
+    assert jitted(np.array([1.0, -1.0, 2.0])) == 3.0
+
+
+def test_gradients_of_selections():
+    jitted = fx.jit(fx.grad(lambda x: (np.tanh(x[x > 0]) ** 2).sum()), backend="cpp")
+    for n in (5, 8, 1):
+        x = RNG.standard_normal(n)
+        np.testing.assert_allclose(jitted(x), np.where(x > 0, 2 * np.tanh(x) / np.cosh(x) ** 2, 0), atol=1e-12)
+
+
+def test_arguments_of_any_size_are_updated_in_their_own_buffers():
+    def f(x, y):
+        x[::2] += y[: (x.shape[0] + 1) // 2]
+        y *= 2
+        return x[1:], y
+
+    jitted = fx.jit(f, backend="cpp", dynamic=True)
+    for n in (6, 9, 300):
+        x, y = RNG.standard_normal(n), RNG.standard_normal(n)
+        plain_x, plain_y = x.copy(), y.copy()
+        tail, same = jitted(x, y)
+        f(plain_x, plain_y)
+        np.testing.assert_array_equal(x, plain_x)
+        np.testing.assert_array_equal(y, plain_y)
+        assert same is y and np.shares_memory(tail, x) and tail.shape == (n - 1,)
+    assert jitted.cache_info().compilations == 1
