@@ -109,12 +109,6 @@ class Dim:
         """The name of a plain symbol; None of an expression."""
         return self.expr.name if self.expr.is_Symbol else None
 
-    def symbols(self) -> list[Dim]:
-        """The plain symbols that it is made of."""
-        plain = sorted(self.expr.free_symbols, key=str)
-        present = self.sizes.present if self.sizes is not None else {}
-        return [Dim._make(symbol, present.get(symbol, HINT), self.sizes) for symbol in plain]
-
     def __add__(self, other: Size) -> Size:
         return self._apply(other, lambda a, b: a + b)
 

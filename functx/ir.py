@@ -123,6 +123,11 @@ class Eqn:
             isinstance(value, Graph) and value.effect and name not in primitive.rules for name, value in self.params.items()
         )
 
+    @property
+    def symbolic(self) -> bool:
+        """Whether a parameter depends on a symbolic size."""
+        return any(map(_symbolic, self.params.values()))
+
     def replace(self, **changes: Any) -> Eqn:
         """A copy with other fields."""
         return replace(self, **changes)
@@ -216,7 +221,7 @@ class Graph:
     def symbolic(self) -> bool:
         """Whether a size in it is symbolic."""
         avals = [*self.in_avals, *(v.aval for eqn in self.eqns for v in eqn.outputs)]
-        return not all(shapes.is_static(a.shape) for a in avals) or any(_symbolic(v) for eqn in self.eqns for v in eqn.params.values())
+        return not all(shapes.is_static(a.shape) for a in avals) or any(eqn.symbolic for eqn in self.eqns)
 
     def replace(self, **changes: Any) -> Graph:
         """A copy with other fields."""

@@ -56,26 +56,25 @@ def at_sizes(eqn: Eqn, sizes: Mapping[Any, int]) -> Eqn:
 
 
 def symbols_of(graph: Graph) -> set[Any]:
-    """The symbols in the types and parameters of a graph that no equation of it binds."""
+    """The symbols in the types and parameters of a graph that neither it nor a body in it binds."""
     found: set[Any] = set()
+    bound: set[Any] = set()
 
     def note(dim: Dim) -> Dim:
         found.update(dim.expr.free_symbols)
         return dim
 
-    resized(graph, note)
-    return found - _bound(graph)
-
-
-def _bound(graph: Graph) -> set[Any]:
-    """The symbols that equations bind, those of bodies too."""
-    found: set[Any] = set()
+    for var in (*graph.in_vars, *(v for eqn in graph.eqns for v in eqn.outputs)):
+        resized(var.aval, note)
     for eqn in graph.eqns:
-        if isinstance(dim := eqn.params.get(eqn.primitive.binds), Dim):
-            found.add(dim.expr)
-        for value in eqn.params.values():
-            found |= _bound(value) if isinstance(value, Graph) else set()
-    return found
+        for name, value in eqn.params.items():
+            if isinstance(value, Graph):
+                found |= symbols_of(value)
+            elif name == eqn.primitive.binds and isinstance(value, Dim):
+                bound |= value.expr.free_symbols
+            else:
+                resized(value, note)
+    return found - bound
 
 
 def fitted(graph: Graph, atoms: Sequence[Atom]) -> Graph:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -319,22 +319,20 @@ def _emit(expr: Any, place: Mapping[sympy.Symbol, int], code: list[int]) -> None
         raise NotImplementedError(f"the size {expr} has no program")
 
 
-_OF_INTS = {ADD: operator.add, MULTIPLY: operator.mul, FLOOR_DIVIDE: operator.floordiv, MODULO: operator.mod}
+_OPERATIONS = {ADD: operator.add, MULTIPLY: operator.mul, FLOOR_DIVIDE: operator.floordiv, MODULO: operator.mod}
 
 
-def evaluate(
-    code: Sequence[int], values: Sequence[Any], operations: Mapping[int, Any] = _OF_INTS, constant: Callable[[int], Any] = int
-) -> Any:
-    """Run a program of :func:`program` on ints, or on what has such operations."""
-    stack: list[Any] = []
+def evaluate(code: Sequence[int], values: Sequence[int]) -> int:
+    """Run a program of :func:`program`."""
+    stack: list[int] = []
     at = 0
     while at < len(code):
         op = code[at]
         if op in (CONSTANT, SIZE):
-            stack.append(constant(code[at + 1]) if op == CONSTANT else values[code[at + 1]])
+            stack.append(code[at + 1] if op == CONSTANT else values[code[at + 1]])
             at += 2
             continue
         b, a = stack.pop(), stack.pop()
-        stack.append(operations[op](a, b))
+        stack.append(_OPERATIONS[op](a, b))
         at += 1
     return stack.pop()

@@ -172,6 +172,7 @@ def _movement() -> list[PrimitiveSample]:
         PrimitiveSample("concatenate", lambda n: [((n, 2), F8), ((n, 1), F8)], lambda n: {"axis": 1}, (0, 1)),
         PrimitiveSample("iota", lambda n: [], lambda n: {"shape": (2, n), "dtype": I8, "axis": 1}),
         PrimitiveSample("iota", lambda n: [], lambda n: {"shape": (3, n), "dtype": F8, "axis": 0}),
+        PrimitiveSample("size", lambda n: [], lambda n: {"value": n}),
     ]
 
 

@@ -105,7 +105,7 @@ def _folded(eqn: Eqn, values: Mapping[Var, Any]) -> list[np.ndarray] | None:
     """The results of an equation on constants; None if it is not foldable."""
     constant = all(isinstance(a, Literal) or a in values for a in eqn.inputs)
     small = all(v.aval.nbytes_hint <= MAX_FOLDED_BYTES and is_static(v.aval.shape) for v in eqn.outputs)
-    if not constant or not small or eqn.effect:
+    if not constant or not small or eqn.effect or eqn.symbolic:
         return None
     try:
         return [np.asarray(r, v.aval.dtype) for r, v in zip_strict(eval_eqn(eqn, values), eqn.outputs)]

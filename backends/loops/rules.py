@@ -101,6 +101,10 @@ def _iota(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
     return scope.position(index[eqn.params["axis"]], eqn.outputs[0].aval.dtype)
 
 
+def _size(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
+    return scope.position(Affine(eqn.params["value"]), eqn.outputs[0].aval.dtype)
+
+
 def _outer_product(scope: Scope, eqn: Eqn, index: Index, guard: Node | None) -> Node:
     """A dot_general that contracts nothing."""
     x, y = dot_operands(eqn, index, ())
@@ -289,6 +293,7 @@ MOVES: dict[str, Rule] = {
     "pairs": _pairs,
     "from_pairs": _from_pairs,
     "iota": _iota,
+    "size": _size,
     "dot_general": _outer_product,
     "pad": _pad,
     "slice_set": _slice_set,

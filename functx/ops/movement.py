@@ -13,7 +13,6 @@ from functx.dtypes import INT64
 from functx.ir import AbstractArray, Atom, Literal
 from functx.ops.families import batch_all, batch_one, linear
 from functx.primitive import Emitter, Primitive
-from functx.sizes import ADD, FLOOR_DIVIDE, MODULO, MULTIPLY, evaluate, program
 from functx.util import invert_permutation, zip_strict
 
 _PART = 4  # a slice that is so many times smaller than the whole is added in its place
@@ -257,17 +256,21 @@ concatenate = linear(
     operands=lambda operand: True,
 )
 
-# --- sizes as data ------------------------------------------------------------------------------------------------------------------------
+# --- size: a symbolic size as data --------------------------------------------------------------------------------------------------------
+
+size = Primitive(
+    "size",
+    lambda *, value: np.int64(value),
+    lambda *, value: AbstractArray((), INT64),
+    family="linear",
+    differentiable=False,
+    flops=lambda **params: 0,
+)
 
 
 def size_value(b: Emitter, d: shapes.Size) -> Atom:
-    """A size as an int64: of a symbol the sum of as many ones."""
-    if isinstance(d, int):
-        return Literal(d, INT64)
-    symbols = d.symbols()
-    ones = [b.reduce_sum(b.full((symbol,), 1, INT64), axes=(0,)) for symbol in symbols]
-    operations = {ADD: b.add, MULTIPLY: b.mul, FLOOR_DIVIDE: b.floor_divide, MODULO: b.remainder}
-    return evaluate(program(d.expr, [symbol.expr for symbol in symbols]), ones, operations, lambda n: Literal(n, INT64))
+    """A size as an int64."""
+    return Literal(d, INT64) if isinstance(d, int) else b.size(value=d)
 
 
 # --- iota: 0, 1, 2, ... along one axis ----------------------------------------------------------------------------------------------------
