@@ -130,6 +130,10 @@ class BackendError(FunctxError, RuntimeError):
     """An unknown backend, or one that cannot run here."""
 
 
+class DeviceMemoryError(FunctxError, MemoryError):
+    """A GPU has no memory left for what a compiled function needs."""
+
+
 class FunctxWarning(UserWarning):
     """Base of functx's warnings."""
 
