@@ -290,7 +290,7 @@ TABLE: dict[str, Function] = {
     "sort": _sort,
     "top_k": _top_k,
 }  # fmt: skip
-_IN_FLOAT = ("erfcx", "log_ndtr", "ndtri", "polygamma", "gamma", "betaln", "beta", "rel_entr", "kl_div")  # of floats of 16 bits too
+_IN_DOUBLE = ("erfcx", "log_ndtr", "ndtri", "polygamma", "gamma", "betaln", "beta", "rel_entr", "kl_div")  # differences of large numbers
 
 
 def function_for(eqn: Eqn) -> Function:
@@ -311,8 +311,8 @@ def function_for(eqn: Eqn) -> Function:
     dtypes = [torch_dtype(v.aval.dtype) for v in eqn.outputs]
 
     def compute(*tensors: torch.Tensor) -> list[torch.Tensor]:
-        if name in _IN_FLOAT and is_half(eqn.inputs[0].aval.dtype):
-            tensors = tuple(x.float() for x in tensors)
+        if name in _IN_DOUBLE:
+            tensors = tuple(x.double() for x in tensors)
         try:
             out = function(*tensors, **params)
         except IndexOutOfBoundsError as error:

@@ -7,7 +7,6 @@ and scans by other operations than sums; and what it rounds otherwise than a GPU
 from __future__ import annotations
 
 import contextlib
-import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -46,15 +45,30 @@ class _Kernel:
 
 @contextlib.contextmanager
 def _mended() -> Iterator[None]:
-    """The interpreter with reductions, scans and conversions of our own."""
+    """The interpreter with reductions, scans, conversions and comparisons of our own."""
     builder, original = interpreter.interpreter_builder, interpreter._patch_reduce_scan
     interpreter._patch_reduce_scan = _patch_reduce_scan
     builder.cast_impl = lambda source, target: _cast(type(builder).cast_impl, builder, source, target)
+    for name in _COMPARISONS:
+        setattr(builder, name, _comparison(getattr(type(builder), name), builder))
     try:
         yield
     finally:
         interpreter._patch_reduce_scan = original
-        del builder.cast_impl
+        for name in ("cast_impl", *_COMPARISONS):
+            delattr(builder, name)
+
+
+_COMPARISONS = [name for name in dir(interpreter.InterpreterBuilder) if name.startswith(("create_icmp", "create_fcmp"))]
+
+
+def _comparison(original: Callable[..., Any], builder: Any) -> Callable[..., Any]:
+    """A comparison whose result says that it is a bool, as later steps believe it."""
+
+    def compare(left: Any, right: Any) -> Any:
+        return interpreter.TensorHandle(original(builder, left, right).data, tl.int1)
+
+    return compare
 
 
 def _cast(original: Callable[..., Any], builder: Any, source: Any, target: Any) -> Any:
@@ -87,11 +101,11 @@ def _combined(combine: Callable[..., Any], left: Sequence[Any], right: Sequence[
     return tuple(out) if isinstance(out, (tuple, list, tl.tuple)) else (out,)
 
 
-def _reduce(input: Any, axis: int, combine_fn: Callable[..., Any], keep_dims: bool = False, **_: Any) -> Any:
+def _reduce(input: Any, axis: int | None, combine_fn: Callable[..., Any], keep_dims: bool = False, **_: Any) -> Any:
     """By halves, as a GPU does it."""
     if not isinstance(input, (tuple, list, tl.tuple)):
         return _reduce((input,), axis, combine_fn, keep_dims)[0]
-    arrays = [np.moveaxis(x.handle.data, axis, 0) for x in input]
+    arrays = [x.handle.data.ravel() if axis is None else np.moveaxis(x.handle.data, axis, 0) for x in input]
     while len(arrays[0]) > 1:
         half = len(arrays[0]) // 2
         left, right = ([_tensor(a[part], x) for a, x in zip(arrays, input, strict=True)] for part in (slice(half), slice(half, None)))
@@ -104,13 +118,13 @@ def _scan(input: Any, axis: int, combine_fn: Callable[..., Any], reverse: bool =
     """By steps of 1, 2, 4, ... places."""
     if not isinstance(input, (tuple, list, tl.tuple)):
         return _scan((input,), axis, combine_fn, reverse)[0]
-    arrays = [np.moveaxis(x.handle.data, axis, 0).copy() for x in input]
+    arrays = [np.moveaxis(x.handle.data, axis, 0) for x in input]
     step = 1
     while step < len(arrays[0]):
-        left = [_tensor(a[:-step].copy(), x) for a, x in zip(arrays, input, strict=True)]
-        right = [_tensor(a[step:].copy(), x) for a, x in zip(arrays, input, strict=True)]
-        for a, x in zip(arrays, _combined(combine_fn, left, right), strict=True):
-            a[step:] = x.handle.data.reshape(a[step:].shape)
+        left = [_tensor(np.roll(a, step, 0), x) for a, x in zip(arrays, input, strict=True)]
+        right = [_tensor(a, x) for a, x in zip(arrays, input, strict=True)]
+        combined = [x.handle.data.reshape(arrays[0].shape) for x in _combined(combine_fn, left, right)]
+        arrays = [np.concatenate([a[:step], c[step:]]) for a, c in zip(arrays, combined, strict=True)]
         step *= 2
     return tuple(_tensor(np.ascontiguousarray(np.moveaxis(a, 0, axis)), x) for a, x in zip(arrays, input, strict=True))
 
@@ -122,39 +136,41 @@ class Libdevice:
     """The functions of ``triton.language.extra.libdevice`` that generated code calls."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        function = _LIBDEVICE.get(name) or (lambda: getattr(np, _NUMPY_NAMES.get(name, name)))
+        function = _FUNCTIONS.get(name) or getattr(np, _NUMPY_NAMES.get(name, name))
+        integral = name in ("signbit", "ilogb")
 
         def call(*args: Any) -> Any:
-            arrays = [x.handle.data for x in args]
-            result = np.broadcast_arrays(*args_of(name, arrays))[0].shape if len(arrays) > 1 else arrays[0].shape
-            out = np.asarray(function()(*arrays)).reshape(result)
-            dtype = args[0].dtype.scalar if out.dtype.kind == "f" else tl.int32
-            handle = interpreter.TensorHandle(np.atleast_1d(out.astype(interpreter._get_np_dtype(dtype))), dtype)
-            shaped = [x for x in args if x.type.is_block()]
-            return tl.tensor(handle, tl.block_type(dtype, list(out.shape)) if shaped else dtype)
+            dtype = tl.int32 if integral else args[0].dtype.scalar
+            out = np.asarray(function(*(x.handle.data for x in args))).astype(interpreter._get_np_dtype(dtype))
+            is_block = any(x.type.is_block() for x in args)
+            return tl.tensor(interpreter.TensorHandle(out, dtype), tl.block_type(dtype, list(out.shape)) if is_block else dtype)
 
         return call
 
 
-def args_of(name: str, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """The operands that decide the shape of a result."""
-    return arrays
-
-
 def _fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    mul = interpreter._interpreter.fma_fp64 if x.dtype == np.float64 else interpreter._interpreter.fma_fp32
-    return mul(*map(np.ascontiguousarray, np.broadcast_arrays(x, y, z)))
+    exact = interpreter._interpreter.fma_fp64 if x.dtype == np.float64 else interpreter._interpreter.fma_fp32
+    return exact(*map(np.ascontiguousarray, np.broadcast_arrays(x, y, z)))
+
+
+def _special(name: str) -> Callable[..., Any]:
+    return lambda x: getattr(scipy_special(), name)(x)
+
+
+def _lgamma(x: np.ndarray) -> np.ndarray:
+    return np.where(x == -np.inf, np.inf, scipy_special().gammaln(x))
 
 
 _NUMPY_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "atan2": "arctan2",
-    "pow": "power",
+    "pow": "power", "div_rn": "divide",
 }  # fmt: skip
-_LIBDEVICE: dict[str, Callable[[], Callable[..., Any]]] = {
-    "fma": lambda: _fma,
-    "erf": lambda: scipy_special().erf,
-    "erfc": lambda: scipy_special().erfc,
-    "erfinv": lambda: scipy_special().erfinv,
-    "lgamma": lambda: np.vectorize(lambda x: math.inf if x <= 0 and x == math.floor(x) else math.lgamma(x) if math.isfinite(x) else x * x),
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "fma": _fma,
+    "erf": _special("erf"),
+    "erfc": _special("erfc"),
+    "erfinv": _special("erfinv"),
+    "lgamma": _lgamma,
+    "ilogb": lambda x: np.frexp(x)[1] - 1,
 }
 libdevice = Libdevice()

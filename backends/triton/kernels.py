@@ -201,13 +201,20 @@ class _KernelEmitter:
 
     def _spread(self, s: _Writing, text: str, has: frozenset[int], wanted: frozenset[int]) -> str:
         """A value over all dimensions that are wanted."""
-        return text if wanted <= has else f"tl.broadcast_to({text}, {self._shape(s, wanted | has)})"
+        if wanted <= has:
+            return text
+        shape = self._shape(s, wanted | has)
+        return f"tl.full({shape}, {text}, {self.integer})" if text.isdigit() else f"tl.broadcast_to({text}, {shape})"
 
     def _shape(self, s: _Writing, dims: frozenset[int]) -> str:
         blocks = {at: d.block for at, d in self.layout.outer.items()}
         if s.own:
             blocks[self.layout.inner_at] = s.own.block
         return f"[{', '.join(str(blocks[at]) if at in dims else '1' for at in range(self.layout.rank))}]"
+
+    def _offset(self, s: _Writing, x: Affine, dims: frozenset[int]) -> str:
+        """A place in memory for every place of the dimensions."""
+        return self._spread(s, self._affine(s, x), self._of(x.loop_vars()), dims)
 
     def _range(self, at: int, block: int) -> str:
         """The places of a block along one of its dimensions."""
@@ -391,7 +398,7 @@ class _KernelEmitter:
         buffer = self._buffer(node.var)
         guard = [self._variable(s.number)(node.guard)] if node.guard is not None else []
         mask = self._mask(s, dims, *guard)
-        place = f"{buffer} + {_bracketed(self._affine(s, node.offset))}"
+        place = f"{buffer} + {_bracketed(self._offset(s, node.offset, dims))}"
         return f"tl.load({place}, mask={mask})" if mask else f"tl.load({place})"
 
     def _held(self, k: int, effect: Effect) -> str:
@@ -428,7 +435,7 @@ class _KernelEmitter:
         if buffer is None:
             return
         dims = self._of(e.offset.loop_vars()) | has
-        place = f"{buffer} + {_bracketed(self._spread(s, self._affine(s, e.offset), self._of(e.offset.loop_vars()), dims))}"
+        place = f"{buffer} + {_bracketed(self._offset(s, e.offset, dims))}"
         mask = self._mask(s, dims)
         if self.order is not None:
             self._in_order(s, e, place, value, mask)
@@ -443,7 +450,7 @@ class _KernelEmitter:
         order = self._parameter(Parameter(scratch=self.order))
         number = _number(s.stage.axes)
         dims = self._of(s.stage.axes)
-        offset = self._spread(s, self._affine(s, e.offset), self._of(e.offset.loop_vars()), dims)
+        offset = self._offset(s, e.offset, dims)
         if self.suffix:
             more = f", mask={mask}" if mask else ""
             self.w.line(f'tl.atomic_max({order} + {_bracketed(offset)}, ({number}).to(tl.int64){more}, sem="relaxed")')
@@ -552,7 +559,7 @@ class _KernelEmitter:
 
     def _store_result(self, s: _Writing, e: Accumulate, buffer: str, more: str, value: str) -> None:
         dims = frozenset(self.layout.outer)
-        offset = self._spread(s, self._affine(s, e.offset), self._of(e.offset.loop_vars()), dims) if dims else self._affine(s, e.offset)
+        offset = self._offset(s, e.offset, dims)
         mask = self._mask(s, dims)
         place = f"{buffer}{more}{_bracketed(offset)}"
         self.w.line(f"tl.store({place}, {value}, mask={mask})" if mask else f"tl.store({place}, {value})")
@@ -577,7 +584,7 @@ class _KernelEmitter:
         self.w.line(f"{name} = {result(e, name)}") if result(e, name) != name else None
         if (buffer := self._buffer(e.var)) is not None:
             dims = self._everywhere(s)
-            offset = self._spread(s, self._affine(s, e.offset), self._of(e.offset.loop_vars()), dims)
+            offset = self._offset(s, e.offset, dims)
             mask = self._mask(s, dims)
             more = f", mask={mask}" if mask else ""
             self.w.line(f"tl.store({buffer} + {_bracketed(offset)}, {name}{more})")
