@@ -25,8 +25,8 @@ class Target(Protocol):
     def supports(self, eqn: Eqn) -> bool:
         """Whether it has native code for an equation (the primitive at these dtypes)."""
 
-    def multiplies(self, dtype: np.dtype) -> bool:
-        """Whether it has a matrix product for the dtype."""
+    def multiplies(self, dtype: np.dtype) -> np.dtype | None:
+        """The dtype in which its library multiplies matrices of a dtype, None if it does not."""
 
 
 @dataclass(eq=False)

@@ -182,9 +182,9 @@ class TritonTarget:
             return kind(inputs[1] if name == "select" else inputs[0]) in OPS[name][0]
         return name in _STEPS
 
-    def multiplies(self, dtype: np.dtype) -> bool:
-        """cuBLAS has the floats and complex numbers."""
-        return dtypes.is_inexact(dtype)
+    def multiplies(self, dtype: np.dtype) -> np.dtype | None:
+        """cuBLAS has the floats, those of 16 bits with sums in float32."""
+        return dtype if kind(dtype) == "f" else None
 
 
 def expression(node: Apply, args: Sequence[str]) -> str:
