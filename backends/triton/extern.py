@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from functx.backends.triton.types import is_half, torch_name
+from functx.backends.triton.types import kind, torch_name
 from functx.errors import BackendError, IndexOutOfBoundsError
 from functx.ir import Eqn
 
@@ -236,7 +236,7 @@ _lt, _le = _less(True), _less(False)
 TABLE: dict[str, Function] = {
     **_named("add", "sub", "mul", "div", "neg", "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos"),
     **_named("tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "real", "imag", "complex", "eq", "ne"),
-    **_named("abs", "pow", "nextafter"),
+    **_named("abs", "pow"),
     "conj": torch.conj_physical,
     "expm1": lambda x: torch.expm1(x) if not x.is_complex() else torch.complex(
         torch.expm1(x.real) * torch.cos(x.imag) - 2 * torch.sin(x.imag / 2) ** 2, torch.exp(x.real) * torch.sin(x.imag)
@@ -300,7 +300,7 @@ def function_for(eqn: Eqn) -> Function:
       BackendError: there is none.
     """
     name = eqn.primitive.name
-    if name not in TABLE or name == "nextafter" and is_half(eqn.inputs[0].aval.dtype):
+    if name not in TABLE or name in _IN_DOUBLE and kind(eqn.inputs[0].aval.dtype) != "f":
         raise BackendError(
             f"the triton backend has no lowering of '{name}' at {', '.join(str(a.aval) for a in eqn.inputs)}",
             where=eqn.source.describe() if eqn.source else None,

@@ -268,33 +268,42 @@ class _KernelEmitter:
 
     # --- what passes from stage to stage --------------------------------------------------------------------------------------------------
 
-    def _forwarded(self) -> dict[tuple[int, int], tuple[int, Effect]]:
+    def _forwarded(self) -> dict[tuple[int, int], tuple[int, Effect | Load]]:
         """Loads, by stage and node, of what an earlier stage has in registers at the same place; rows that others read get memory."""
-        stores: dict[Var, list[tuple[int, Effect]]] = {}
-        found: dict[tuple[int, int], tuple[int, Effect]] = {}
+        known: dict[Var, tuple[int, Effect | Load]] = {}
+        found: dict[tuple[int, int], tuple[int, Effect | Load]] = {}
         for k, stage in enumerate(self.kernel.stages):
             for node in stage.nodes:
-                if isinstance(node, Load) and node.var in stores:
-                    at, effect = stores[node.var][-1]
-                    if self._stays(at, effect, k, node):
-                        found[k, node.id] = stores[node.var][-1]
-                    elif self.storage[node.var].place is Place.ROW and node.var not in self.scratch:
-                        self.scratch[node.var] = self.arena.take(math.prod(node.var.aval.shape), node.var.aval.dtype)
+                if not isinstance(node, Load) or node.guard is not None:
+                    continue
+                at, source = known.get(node.var, (k, node))
+                if at < k and self._stays(at, source, k, node):
+                    found[k, node.id] = at, source
+                else:
+                    known.setdefault(node.var, (k, node))
             for e in stage.effects:
-                if isinstance(e, (Store, Running)):
-                    stores.setdefault(e.var, []).append((k, e))
+                if isinstance(e, Running) or isinstance(e, Store) and e.op is None:
+                    known[e.var] = k, e
+        self._give_memory(found)
         return found
 
-    def _stays(self, at: int, effect: Effect, k: int, node: Load) -> bool:
+    def _give_memory(self, forwarded: Mapping[tuple[int, int], object]) -> None:
+        """Rows of which a stage reads other places than those that it has in registers lie in scratch memory."""
+        for k, stage in enumerate(self.kernel.stages):
+            for node in stage.nodes:
+                if isinstance(node, Load) and (k, node.id) not in forwarded and self.storage[node.var].place is Place.ROW:
+                    if node.var not in self.scratch:
+                        self.scratch[node.var] = self.arena.take(math.prod(node.var.aval.shape), node.var.aval.dtype)
+
+    def _stays(self, at: int, source: Effect | Load, k: int, node: Load) -> bool:
+        """Whether what a stage has at a place of its own is there when a later one wants that place."""
         first, second = self.layout.inner[at], self.layout.inner[k]
-        if node.guard is not None or getattr(effect, "op", None) is not None and isinstance(effect, Store):
-            return False
         if first is not None and second is not None:
             if not first.is_whole or [v.size for v in first.axes] != [v.size for v in second.axes]:
                 return False
         elif first is not second:
             return False
-        return _place(effect.offset, self.kernel.stages[at]) == _place(node.offset, self.kernel.stages[k])
+        return _place(source.offset, self.kernel.stages[at]) == _place(node.offset, self.kernel.stages[k])
 
     def _needs_barrier(self, k: int) -> bool:
         """Whether a stage reads from memory what an earlier one wrote there, or overwrites what an earlier one read."""
@@ -393,26 +402,27 @@ class _KernelEmitter:
     def _load(self, s: _Writing, node: Load) -> str:
         dims = self._of(node.loop_vars)
         if (s.number, node.id) in self.forward:
-            at, effect = self.forward[s.number, node.id]
-            return self._spread(s, self._held(at, effect), self._held_dims(at, effect), dims)
+            at, source = self.forward[s.number, node.id]
+            return self._spread(s, self._held(at, source), self._held_dims(at, source), dims)
         buffer = self._buffer(node.var)
         guard = [self._variable(s.number)(node.guard)] if node.guard is not None else []
         mask = self._mask(s, dims, *guard)
         place = f"{buffer} + {_bracketed(self._offset(s, node.offset, dims))}"
         return f"tl.load({place}, mask={mask})" if mask else f"tl.load({place})"
 
-    def _held(self, k: int, effect: Effect) -> str:
-        if isinstance(effect, Running):
-            return self._running(k, effect)
-        return self._variable(k)(effect.value)
+    def _held(self, k: int, source: Effect | Load) -> str:
+        if isinstance(source, Running):
+            return self._running(k, source)
+        return self._variable(k)(source if isinstance(source, Load) else source.value)
 
-    def _held_dims(self, k: int, effect: Effect) -> frozenset[int]:
-        if isinstance(effect, Running):
+    def _held_dims(self, k: int, source: Effect | Load) -> frozenset[int]:
+        if isinstance(source, Running):
             return frozenset(self.layout.outer) | {self.layout.inner_at}
         own = self.layout.inner[k]
         inner = {v: self.layout.inner_at for v in own.axes} if own else {}
         dims = {**{v: at for at, d in self.layout.outer.items() for v in d.axes}, **inner}
-        return frozenset(dims[v] for v in effect.value.loop_vars if v in dims)
+        value = source if isinstance(source, Load) else source.value
+        return frozenset(dims[v] for v in value.loop_vars if v in dims)
 
     # --- effects --------------------------------------------------------------------------------------------------------------------------
 

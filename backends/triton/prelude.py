@@ -198,6 +198,9 @@ if bad:
 }
 
 
+RESERVED = {*_BODIES, *re.findall(r"\w+", HEADER), "run", "max", "min"}  # no names for kernels
+
+
 def _snippet(name: str) -> str:
     parameters, body = _BODIES[name]
     indented = "".join(f"    {line}\n" for line in body.splitlines())

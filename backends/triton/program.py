@@ -14,7 +14,7 @@ from functx.backends.loops.plan import can_fail, writes
 from functx.backends.loops.report import sizes_of
 from functx.backends.triton.control import loop_lines
 from functx.backends.triton.kernels import Launch, Parameter, Scratch, emit_kernel
-from functx.backends.triton.prelude import HEADER, needed_snippets
+from functx.backends.triton.prelude import HEADER, RESERVED, needed_snippets
 from functx.backends.triton.types import number, pointer, torch_name
 from functx.ir import Literal, Var
 
@@ -182,7 +182,7 @@ class _ProgramEmitter:
             names = [name.rstrip("_").removeprefix("reduce_") for name in self._primitives(kernel.eqns)] or ["copy"]
             base = "_".join(names[:MAX_NAMES]) + ("_more" if len(names) > MAX_NAMES else "") + launch.suffix
             taken = functions.values()
-            free = base not in taken and not keyword.iskeyword(base) and base not in ("run", "copy", "max", "min")
+            free = base not in taken and not keyword.iskeyword(base) and base not in RESERVED
             functions[digest] = name = base if free else f"{base}_{len(functions)}"
             parameters = re.search(r"\((.*)\)", launch.text.splitlines()[1])
             signature = dict(zip(parameters[1].split(", "), types, strict=True)) if types else {}

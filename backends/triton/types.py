@@ -61,8 +61,10 @@ def number(value: np.generic) -> str:
         return str(bool(value))
     if value.dtype.kind in "iu":
         return str(int(value))
-    number = float(value)
-    return repr(number) if math.isfinite(number) else f'float("{number}")'
+    if value.dtype.kind == "c":
+        return f"complex({number(value.real)}, {number(value.imag)})"
+    plain = float(value)
+    return repr(plain) if math.isfinite(plain) else f'float("{plain}")'
 
 
 def literal(value: np.generic) -> str:
