@@ -120,7 +120,7 @@ class NothingNative:
         return False
 
     def multiplies(self, dtype):
-        return False
+        return None
 
 
 def program(case):

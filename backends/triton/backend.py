@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from functx.backends.loops.lower import lower
 from functx.backends.loops.report import memory_plan
@@ -59,5 +58,3 @@ class TritonBackend:
 
 def _generate(graph: Graph) -> Source:
     return emit(lower(graph, TritonTarget()))
-
-

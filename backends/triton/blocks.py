@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from functx.backends.loops.affine import LoopVar
-from functx.backends.loops.nodes import Form, Kernel, Load, Stage, affines_of
+from functx.backends.loops.nodes import Accumulate, Form, Kernel, Load, Stage, affines_of
 from functx.backends.triton.text import power_of_two
 
 FLAT = 1024  # elements that a program takes
@@ -84,8 +84,7 @@ def layout(kernel: Kernel) -> Layout:
     """The blocks of a kernel."""
     if kernel.form is Form.FLAT:
         return _flat(kernel.stages[0], kernel.serial)
-    found = _rows(kernel) if kernel.form is Form.ROWS else _columns(kernel)
-    return found
+    return _rows(kernel) if kernel.form is Form.ROWS else _columns(kernel)
 
 
 def _flat(stage: Stage, serial: bool) -> Layout:
@@ -114,10 +113,8 @@ def _rows(kernel: Kernel) -> Layout:
     inner = tuple(dim(s.axes, ROW if size(s.axes) <= ROW else STEP) if s.axes else None for s in kernel.stages)
     together = min(power_of_two(rows), max(1, FLAT // power_of_two(longest)))
     if together == 1:
-        found = Layout({}, kernel.outer, inner, 0, 1)
-    else:
-        found = Layout({0: Dim(kernel.outer, rows, together)}, (), inner, 1, 2)
-    return _cut(kernel, found)
+        return _cut(kernel, Layout({}, kernel.outer, inner, 0, 1))
+    return _cut(kernel, Layout({0: Dim(kernel.outer, rows, together)}, (), inner, 1, 2))
 
 
 def _columns(kernel: Kernel) -> Layout:
@@ -143,8 +140,6 @@ def _cut(kernel: Kernel, found: Layout) -> Layout:
 
 
 def _only_reduces(stage: Stage) -> bool:
-    from functx.backends.loops.nodes import Accumulate
-
     return all(isinstance(e, Accumulate) for e in stage.effects)
 
 

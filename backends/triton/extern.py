@@ -86,7 +86,8 @@ def _scatter(reduce: str) -> Function:
         out = x.clone()
         numbers = _moved(torch.arange(out.numel(), device=x.device).reshape(out.shape), axes)
         places = numbers[_checked(x, indices, axes)].reshape(-1)
-        values, flat = updates.reshape(-1), out.view(-1)
+        signed = _in_order if reduce in ("amin", "amax") else _bits
+        values, flat = signed(updates.reshape(-1)), signed(out.view(-1))
         if reduce == "set":
             last = torch.full((out.numel(),), -1, device=x.device, dtype=torch.int64)
             last.scatter_reduce_(0, places, torch.arange(values.numel(), device=x.device), "amax")
@@ -94,12 +95,13 @@ def _scatter(reduce: str) -> Function:
             flat[touched] = values[last[touched]]
         elif reduce == "sum" and x.dtype != torch.bool:
             wide = flat.float() if x.dtype in (torch.float16, torch.bfloat16) else flat
-            flat.copy_(wide.index_add(0, places, values.to(wide.dtype)))
+            flat = wide.index_add(0, places, values.to(wide.dtype)).to(flat.dtype)
         else:
             wide = flat.to(torch.uint8) if x.dtype == torch.bool else flat
             name = {"prod": "prod" if x.dtype != torch.bool else "amin", "sum": "amax"}.get(reduce, reduce)
-            flat.copy_(wide.scatter_reduce(0, places, values.to(wide.dtype), name))
-        return out
+            flat = wide.scatter_reduce(0, places, values.to(wide.dtype), name)
+        flat = flat.reshape(x.shape).to(torch.bool) if x.dtype == torch.bool else flat.reshape(x.shape)
+        return _in_order(flat.view(x.dtype)).view(x.dtype) if signed is _in_order else flat.view(x.dtype)
 
     return scatter
 
@@ -130,45 +132,38 @@ def _dot_general(x: torch.Tensor, y: torch.Tensor, contract: Any, batch: Any) ->
 # --- numbers ------------------------------------------------------------------------------------------------------------------------------
 
 
-def _ordered(x: torch.Tensor) -> torch.Tensor:
-    """Positions of a complex array's elements in NumPy's order: by real part, then imaginary part; with a NaN last."""
-    real, imag = x.real, x.imag
-    order = imag.argsort(stable=True)
-    keys = torch.where(real.isnan() | imag.isnan(), torch.where(real.isnan(), 2, 1), 0)[order]
-    order = order[real[order].argsort(stable=True)]
-    keys = torch.where(real.isnan() | imag.isnan(), torch.where(real.isnan(), 2, 1), 0)[order]
-    return order[keys.argsort(stable=True)]
-
-
 def _sort(*operands: torch.Tensor, axis: int, num_keys: int) -> tuple[torch.Tensor, ...]:
     order = torch.arange(operands[0].shape[axis], device=operands[0].device)
     order = order.reshape([-1 if a == axis else 1 for a in range(operands[0].ndim)]).expand(operands[0].shape)
     for key in operands[:num_keys][::-1]:
         for part in (key.imag, key.real) if key.is_complex() else (key.to(torch.uint8) if key.dtype == torch.bool else key,):
-            order = order.gather(axis, _signed(part).gather(axis, order).argsort(dim=axis, stable=True))
+            order = order.gather(axis, _in_order(part).gather(axis, order).argsort(dim=axis, stable=True))
         if key.is_complex():
             bad = key.real.isnan().to(torch.uint8) * 2 | key.imag.isnan().to(torch.uint8)
             order = order.gather(axis, bad.gather(axis, order).argsort(dim=axis, stable=True))
-    return tuple(x.gather(axis, order) for x in operands)
+    return tuple(_bits(x).gather(axis, order).view(x.dtype) for x in operands)
 
 
-_UNSIGNED = {torch.uint16: (torch.int16, 15), torch.uint32: (torch.int32, 31), torch.uint64: (torch.int64, 63)}
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 
-def _signed(x: torch.Tensor) -> torch.Tensor:
-    """Unsigned integers in the order of signed ones, which PyTorch sorts."""
-    if x.dtype not in _UNSIGNED:
-        return x
-    dtype, bits = _UNSIGNED[x.dtype]
-    return x.view(dtype) ^ (-(1 << bits))
+def _bits(x: torch.Tensor) -> torch.Tensor:
+    """Unsigned integers as signed ones of the same bits, with which PyTorch can do more."""
+    return x.view(_SIGNED[x.dtype]) if x.dtype in _SIGNED else x
+
+
+def _in_order(x: torch.Tensor) -> torch.Tensor:
+    """Unsigned integers as signed ones in the same order."""
+    return _bits(x) ^ (-(1 << (8 * x.element_size() - 1))) if x.dtype in _SIGNED else x
 
 
 def _top_k(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The end of a stable sort of the reversed array, read backwards: equal elements come out in their own order."""
     n = x.shape[-1]
-    order = _sort(x.flip(-1), torch.arange(n, device=x.device).expand(x.shape), axis=x.ndim - 1, num_keys=1)[1]
+    numbers = torch.arange(n, device=x.device).expand(x.shape)
+    order = _sort(_bits(x).flip(-1).view(x.dtype), numbers, axis=x.ndim - 1, num_keys=1)[1]
     places = n - 1 - order.flip(-1)[..., :k]
-    return x.gather(-1, places), places
+    return _bits(x).gather(-1, places).view(x.dtype), places
 
 
 def _complex_sign(x: torch.Tensor) -> torch.Tensor:
@@ -187,7 +182,8 @@ def _gamma(x: torch.Tensor) -> torch.Tensor:
     """PyTorch has no sign of the gamma function: it alternates below zero."""
     odd = torch.floor(x).remainder(2) != 0
     value = torch.exp(torch.lgamma(x)) * torch.where((x < 0) & odd, -1.0, 1.0).to(x.dtype)
-    return torch.where((x < 0) & (torch.floor(x) == x), torch.nan, torch.where(x == 0, torch.copysign(torch.inf * torch.ones_like(x), x), value))
+    value = torch.where(x == 0, torch.copysign(torch.full_like(x, torch.inf), x), value)
+    return torch.where((x < 0) & (torch.floor(x) == x), torch.nan, value)
 
 
 def _betaln(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -217,6 +213,48 @@ def _extremum(real: Function, better: Function) -> Function:
     return choose
 
 
+def _front(x: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
+    """The axes joined to one in front."""
+    rest = [a for a in range(x.ndim) if a not in axes]
+    return x.permute([*axes, *rest]).reshape(-1, *(x.shape[a] for a in rest))
+
+
+def _best(choose: Function) -> Function:
+    """A reduction of complex numbers, from left to right by halves."""
+
+    def reduce(x: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
+        x = _front(x, axes)
+        while len(x) > 1:
+            half = len(x) // 2
+            x = torch.cat([choose(x[: 2 * half : 2], x[1 : 2 * half : 2]), x[2 * half :]])
+        return x[0]
+
+    return reduce
+
+
+def _best_place(choose: Function) -> Function:
+    """Where the first of the best complex numbers is."""
+
+    def place(x: torch.Tensor, axis: int) -> torch.Tensor:
+        best = _best(choose)(x, (axis,)).unsqueeze(axis)
+        return ((x == best) | (x.isnan() & best.isnan())).to(torch.uint8).argmax(axis)
+
+    return place
+
+
+def _running(choose: Function) -> Function:
+    """Every intermediate result of a reduction of complex numbers."""
+
+    def run(x: torch.Tensor, axis: int, reverse: bool) -> torch.Tensor:
+        x, step = (x.flip(axis) if reverse else x).movedim(axis, 0), 1
+        while step < len(x):
+            x, step = torch.cat([x[:step], choose(x[:-step], x[step:])]), 2 * step
+        x = x.movedim(0, axis)
+        return x.flip(axis) if reverse else x
+
+    return run
+
+
 def _less(strict: bool) -> Function:
     def less(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         if not x.is_complex():
@@ -233,6 +271,7 @@ def _named(*names: str) -> dict[str, Function]:
 
 
 _lt, _le = _less(True), _less(False)
+_greatest, _least = _extremum(torch.maximum, torch.gt), _extremum(torch.minimum, torch.lt)
 TABLE: dict[str, Function] = {
     **_named("add", "sub", "mul", "div", "neg", "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos"),
     **_named("tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "real", "imag", "complex", "eq", "ne"),
@@ -246,8 +285,15 @@ TABLE: dict[str, Function] = {
     "sqrt_zero": torch.sqrt,
     "sign": _complex_sign,
     "mul_zero": _mul_zero,
-    "max": _extremum(torch.maximum, torch.gt),
-    "min": _extremum(torch.minimum, torch.lt),
+    "max": _greatest,
+    "min": _least,
+    "reduce_max": _best(_greatest),
+    "reduce_min": _best(_least),
+    "reduce_prod": lambda x, axes: _front(x, axes).prod(0),
+    "argmax": _best_place(_greatest),
+    "argmin": _best_place(_least),
+    "cummax": _running(_greatest),
+    "cummin": _running(_least),
     "lt": _lt,
     "le": _le,
     "gt": lambda x, y: _lt(y, x),

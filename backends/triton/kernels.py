@@ -6,12 +6,9 @@ Values of an earlier stage that are wanted at the same place of the row are take
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from functx.backends.loops.affine import Affine, LoopVar, substitute, var
+from functx.backends.loops.affine import LoopVar
 from functx.backends.loops.nodes import (
     Accumulate,
     Apply,
@@ -23,131 +20,50 @@ from functx.backends.loops.nodes import (
     Kernel,
     Load,
     Node,
-    Place,
     Position,
     Running,
     Stage,
     Storage,
     Store,
 )
-from functx.backends.triton.blocks import Dim, layout, needs_int64, warps
+from functx.backends.triton.blocks import warps
+from functx.backends.triton.frame import FAILURES, Arena, Frame, Launch, Parameter, Scratch, Writing, bracketed
 from functx.backends.triton.ops import convert, expression
 from functx.backends.triton.reductions import NOWHERE, carrier, identity, lifted, operation, result
-from functx.backends.triton.text import Writer, affine_text, power_of_two, unravel
-from functx.backends.triton.types import literal, tl_type
+from functx.backends.triton.text import Writer, power_of_two, unravel
+from functx.backends.triton.types import literal
 from functx.dtypes import INT64
 from functx.ir import Var
 
 COMBINED = 4096  # partial results that a program combines at a time
 
 
-@dataclass(frozen=True)
-class Scratch:
-    """Memory that launches of one kernel share: so many elements from a byte of the scratch memory on."""
-
-    offset: int
-    count: int
-    dtype: np.dtype
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A buffer that a kernel gets: a variable in some place, or scratch memory; neither: the table of failed checks."""
-
-    storage: Storage | None = None
-    var: Var | None = None
-    scratch: Scratch | None = None
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of its elements."""
-        if self.scratch is not None:
-            return self.scratch.dtype
-        return INT64 if self.var is None else self.var.aval.dtype
-
-
-FAILURES = Parameter()
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A kernel as text that names it by ``{name}``, and what a call passes. ``fill``: scratch memory to be filled with -1 before."""
-
-    text: str
-    parameters: tuple[Parameter, ...]
-    grid: int
-    warps: int
-    suffix: str = ""
-    fill: Scratch | None = None
-
-
-@dataclass
-class Arena:
-    """Scratch memory of one kernel, given out in pieces."""
-
-    bytes: int = 0
-
-    def take(self, count: int, dtype: np.dtype) -> Scratch:
-        """A piece of it."""
-        start = self.bytes
-        self.bytes += -(-count * dtype.itemsize // 64) * 64
-        return Scratch(start, count, dtype)
-
-
-def emit_kernel(kernel: Kernel, storage: Mapping[Var, Storage]) -> tuple[list[Launch], int]:
-    """The launches of a kernel, in order, and the scratch memory that they need."""
+def emit_kernel(kernel: Kernel, storage: Mapping[Var, Storage], guarded: bool = False) -> tuple[list[Launch], int]:
+    """The launches of a kernel, in order, and the scratch memory that they need. ``guarded``: inputs stay as they are where a check has
+    failed before."""
     arena = Arena()
     if kernel.serial and _last_wins(kernel):
         stage = kernel.stages[0]
         (store,) = (e for e in stage.effects if isinstance(e, Store))
         order = arena.take(math.prod(store.var.aval.shape), INT64)
-        first = _KernelEmitter(kernel, storage, arena, order, "_order").run()
-        return [*first, *_KernelEmitter(kernel, storage, arena, order, "").run()], arena.bytes
-    return _KernelEmitter(kernel, storage, arena).run(), arena.bytes
+        first = _KernelEmitter(kernel, storage, arena, guarded, order, "_order").run()
+        return [*first, *_KernelEmitter(kernel, storage, arena, guarded, order).run()], arena.bytes
+    return _KernelEmitter(kernel, storage, arena, guarded).run(), arena.bytes
 
 
 def _last_wins(kernel: Kernel) -> bool:
     return any(isinstance(e, Store) and e.op is None for s in kernel.stages for e in s.effects)
 
 
-@dataclass
-class _Writing:
-    """What is known while a stage is written.
-
-    Attributes:
-      own: its dimension of the block, None if it has no loops.
-      masks: by dimension, the variable that tells which places exist.
-    """
-
-    number: int
-    stage: Stage
-    own: Dim | None
-    masks: dict[int, str]
-    sums: dict[int, str] = field(default_factory=dict)
-
-
-class _KernelEmitter:
-    """Writes one launch, or two where a reduction is cut.
-
-    Args:
-      order: of a store to places that may come twice: per place, the number of the last value that is stored there.
-    """
-
-    def __init__(self, kernel: Kernel, storage: Mapping[Var, Storage], arena: Arena, order: Scratch | None = None, suffix: str = ""):
-        self.kernel, self.storage, self.arena, self.order, self.suffix = kernel, storage, arena, order, suffix
-        self.layout = layout(kernel)
-        self.w = Writer()
-        self.parameters: list[Parameter] = []
-        self.scratch: dict[Var, Scratch] = {}
-        self.carried: dict[Var, tuple[str, frozenset[int]]] = {}  # results for later stages, with the dimensions that they have
-        self.dims = {v: at for at, d in self.layout.outer.items() for v in d.axes}
-        self.integer = "tl.int64" if needs_int64(kernel) else "tl.int32"
-        self.forward = self._forwarded()
-        self.combine: list[tuple[Accumulate, Scratch, Scratch | None]] = []
+class _KernelEmitter(Frame):
+    """Writes one launch, or two where a reduction is cut."""
 
     def run(self) -> list[Launch]:
         """The text and what goes with it."""
+        self.combine: list[tuple[Accumulate, Scratch, Scratch | None]] = []  # partial results, and their places
         masks = self._outer()
+        if self.guarded:
+            self.w.line(f"sound = tl.load({self._parameter(FAILURES)}) == 0")
         for k, stage in enumerate(self.kernel.stages):
             if k and self._needs_barrier(k):
                 self.w.line("tl.debug_barrier()")
@@ -165,166 +81,11 @@ class _KernelEmitter:
         outer = math.prod(d.block for d in self.layout.outer.values())
         return outer * max((d.block if d else 1) for d in self.layout.inner)
 
-    # --- names ----------------------------------------------------------------------------------------------------------------------------
-
-    def _name(self, p: Parameter) -> str:
-        return "failures" if p == FAILURES else f"a{self.parameters.index(p)}"
-
-    def _parameter(self, p: Parameter) -> str:
-        if p.storage is not None:  # values that share memory are one parameter
-            p = next((q for q in self.parameters if q.storage == p.storage and q.dtype == p.dtype), p)
-        if p not in self.parameters:
-            self.parameters.append(p)
-        return self._name(p)
-
-    def _variable(self, k: int) -> Callable[[Node], str]:
-        single = len(self.kernel.stages) == 1
-        return lambda node: f"v{node.id}" if single else f"v{k}_{node.id}"
-
-    def _affine(self, s: _Writing, x: Affine) -> str:
-        return affine_text(x, self._variable(s.number))
-
-    def _buffer(self, v: Var) -> str | None:
-        """The parameter in which a variable lies; None where it lies nowhere."""
-        place = self.storage[v].place
-        if place is Place.ROW:
-            return self._parameter(Parameter(scratch=self.scratch[v])) if v in self.scratch else None
-        return None if place is Place.REGISTER else self._parameter(Parameter(self.storage[v], v))
-
-    # --- dimensions -----------------------------------------------------------------------------------------------------------------------
-
-    def _of(self, loop_vars: Iterable[LoopVar]) -> frozenset[int]:
-        return frozenset(self.dims[v] for v in loop_vars if v in self.dims)
-
-    def _everywhere(self, s: _Writing) -> frozenset[int]:
-        return frozenset(self.layout.outer) | (frozenset((self.layout.inner_at,)) if s.own else frozenset())
-
-    def _spread(self, s: _Writing, text: str, has: frozenset[int], wanted: frozenset[int]) -> str:
-        """A value over all dimensions that are wanted."""
-        if wanted <= has:
-            return text
-        shape = self._shape(s, wanted | has)
-        return f"tl.full({shape}, {text}, {self.integer})" if text.isdigit() else f"tl.broadcast_to({text}, {shape})"
-
-    def _shape(self, s: _Writing, dims: frozenset[int]) -> str:
-        blocks = {at: d.block for at, d in self.layout.outer.items()}
-        if s.own:
-            blocks[self.layout.inner_at] = s.own.block
-        return f"[{', '.join(str(blocks[at]) if at in dims else '1' for at in range(self.layout.rank))}]"
-
-    def _offset(self, s: _Writing, x: Affine, dims: frozenset[int]) -> str:
-        """A place in memory for every place of the dimensions."""
-        return self._spread(s, self._affine(s, x), self._of(x.loop_vars()), dims)
-
-    def _range(self, at: int, block: int) -> str:
-        """The places of a block along one of its dimensions."""
-        text = f"tl.arange(0, {block})"
-        if self.layout.rank == 2:
-            text += "[:, None]" if at == 0 else "[None, :]"
-        return f"{text}.to(tl.int64)" if self.integer == "tl.int64" else text
-
-    def _mask(self, s: _Writing, dims: Iterable[int], *more: str) -> str:
-        parts = [*(s.masks[at] for at in sorted(dims) if at in s.masks), *more]
-        return " & ".join(parts)
-
-    def _outer(self) -> dict[int, str]:
-        """Definitions of the outer loop variables; the masks of their dimensions."""
-        w, found, masks = self.w, self.layout, {}
-        sizes = [-(-d.count // d.block) for d in found.outer.values()]
-        task = "tl.program_id(0)"
-        if self.integer == "tl.int64":
-            task += ".to(tl.int64)"
-        if found.programs == 1 and not found.outer:
-            return masks
-        if found.pieces > 1:
-            w.line(f"task = {task}")
-            w.line(f"piece = task % {found.pieces}")
-            task = f"task // {found.pieces}"
-        count = math.prod(sizes)
-        if found.scalar and (count > 1 or found.outer):
-            w.line(f"program = {task}")
-            task = f"program % {count}"
-            for line in unravel(f"program // {count}" if count > 1 else "program", found.scalar):
-                w.line(line.replace(f"program // {count} //", f"(program // {count}) //"))
-        elif found.scalar:
-            w.line(f"{'row' if len(found.scalar) > 1 else found.scalar[0].key} = {task}")
-            for line in unravel("row" if len(found.scalar) > 1 else found.scalar[0].key, found.scalar):
-                w.line(line)
-        for k, (at, d) in enumerate(found.outer.items()):
-            after = math.prod(sizes[k + 1 :])
-            number = task if after == 1 else f"({task}) // {after}"
-            number = number if k == 0 or sizes[k] == 1 else f"({number}) % {sizes[k]}"
-            name = d.axes[0].key if len(d.axes) == 1 else f"row{at}" if found.rank == 2 else "i"
-            place = "" if d.is_whole else f"{number} * {d.block} + " if number.isidentifier() or number == task else f"({number}) * {d.block} + "
-            if place and "%" in number and not number.startswith("("):
-                place = f"({number}) * {d.block} + "
-            w.line(f"{name} = {place}{self._range(at, d.block)}")
-            if not d.is_exact:
-                masks[at] = f"inside{at}" if found.rank == 2 else "inside"
-                w.line(f"{masks[at]} = {name} < {d.count}")
-            for line in unravel(name, d.axes):
-                w.line(line)
-        return masks
-
-    # --- what passes from stage to stage --------------------------------------------------------------------------------------------------
-
-    def _forwarded(self) -> dict[tuple[int, int], tuple[int, Effect | Load]]:
-        """Loads, by stage and node, of what an earlier stage has in registers at the same place; rows that others read get memory."""
-        known: dict[Var, tuple[int, Effect | Load]] = {}
-        found: dict[tuple[int, int], tuple[int, Effect | Load]] = {}
-        for k, stage in enumerate(self.kernel.stages):
-            for node in stage.nodes:
-                if not isinstance(node, Load) or node.guard is not None:
-                    continue
-                at, source = known.get(node.var, (k, node))
-                if at < k and self._stays(at, source, k, node):
-                    found[k, node.id] = at, source
-                else:
-                    known.setdefault(node.var, (k, node))
-            for e in stage.effects:
-                if isinstance(e, Running) or isinstance(e, Store) and e.op is None:
-                    known[e.var] = k, e
-        self._give_memory(found)
-        return found
-
-    def _give_memory(self, forwarded: Mapping[tuple[int, int], object]) -> None:
-        """Rows of which a stage reads other places than those that it has in registers lie in scratch memory."""
-        for k, stage in enumerate(self.kernel.stages):
-            for node in stage.nodes:
-                if isinstance(node, Load) and (k, node.id) not in forwarded and self.storage[node.var].place is Place.ROW:
-                    if node.var not in self.scratch:
-                        self.scratch[node.var] = self.arena.take(math.prod(node.var.aval.shape), node.var.aval.dtype)
-
-    def _stays(self, at: int, source: Effect | Load, k: int, node: Load) -> bool:
-        """Whether what a stage has at a place of its own is there when a later one wants that place."""
-        first, second = self.layout.inner[at], self.layout.inner[k]
-        if first is not None and second is not None:
-            if not first.is_whole or [v.size for v in first.axes] != [v.size for v in second.axes]:
-                return False
-        elif first is not second:
-            return False
-        return _place(source.offset, self.kernel.stages[at]) == _place(node.offset, self.kernel.stages[k])
-
-    def _needs_barrier(self, k: int) -> bool:
-        """Whether a stage reads from memory what an earlier one wrote there, or overwrites what an earlier one read."""
-        here, before = self.kernel.stages[k], self.kernel.stages[:k]
-        written = {self._memory(e.var) for s in before for e in s.effects if not isinstance(e, Check)} - {None}
-        read = {self._memory(n.var) for s in before for n in s.nodes if isinstance(n, Load)} - {None}
-        reads = {self._memory(n.var) for n in here.nodes if isinstance(n, Load) and (k, n.id) not in self.forward}
-        writes = {self._memory(e.var) for e in here.effects if not isinstance(e, Check)}
-        return bool(written & reads or read & writes or written & writes)
-
-    def _memory(self, v: Var) -> object:
-        place = self.storage[v].place
-        if place is Place.REGISTER or place is Place.ROW and v not in self.scratch:
-            return None
-        return v if place is Place.ROW else self.storage[v]
-
     # --- a stage --------------------------------------------------------------------------------------------------------------------------
 
     def _stage(self, k: int, stage: Stage, masks: dict[int, str]) -> None:
         own, at = self.layout.inner[k], self.layout.inner_at
-        s = _Writing(k, stage, own, masks)
+        s = Writing(k, stage, own, masks)
         if own is None:
             for node in stage.nodes:
                 self._node(s, node)
@@ -357,7 +118,7 @@ class _KernelEmitter:
             if isinstance(e, Accumulate):
                 self._finish(s, e)
 
-    def _steps(self, s: _Writing, name: str, place: str, end: str, exact: bool) -> None:
+    def _steps(self, s: Writing, name: str, place: str, end: str, exact: bool) -> None:
         """The values of a block of the stage's own loops, and what is done with them."""
         at = self.layout.inner_at
         self.w.line(f"{name} = {place}")
@@ -376,10 +137,10 @@ class _KernelEmitter:
 
     # --- values ---------------------------------------------------------------------------------------------------------------------------
 
-    def _node(self, s: _Writing, node: Node) -> None:
+    def _node(self, s: Writing, node: Node) -> None:
         self.w.line(f"{self._variable(s.number)(node)} = {self._text(s, node)}")
 
-    def _text(self, s: _Writing, node: Node) -> str:
+    def _text(self, s: Writing, node: Node) -> str:
         name = self._variable(s.number)
         if isinstance(node, Load):
             return self._load(s, node)
@@ -399,7 +160,7 @@ class _KernelEmitter:
         assert isinstance(node, Apply)
         return expression(node, [name(a) for a in node.args])
 
-    def _load(self, s: _Writing, node: Load) -> str:
+    def _load(self, s: Writing, node: Load) -> str:
         dims = self._of(node.loop_vars)
         if (s.number, node.id) in self.forward:
             at, source = self.forward[s.number, node.id]
@@ -407,7 +168,7 @@ class _KernelEmitter:
         buffer = self._buffer(node.var)
         guard = [self._variable(s.number)(node.guard)] if node.guard is not None else []
         mask = self._mask(s, dims, *guard)
-        place = f"{buffer} + {_bracketed(self._offset(s, node.offset, dims))}"
+        place = f"{buffer} + {bracketed(self._offset(s, node.offset, dims))}"
         return f"tl.load({place}, mask={mask})" if mask else f"tl.load({place})"
 
     def _held(self, k: int, source: Effect | Load) -> str:
@@ -426,7 +187,7 @@ class _KernelEmitter:
 
     # --- effects --------------------------------------------------------------------------------------------------------------------------
 
-    def _effect(self, s: _Writing, e: Effect) -> None:
+    def _effect(self, s: Writing, e: Effect) -> None:
         if isinstance(e, Check):
             self._check(s, e)
         elif isinstance(e, Store):
@@ -436,7 +197,7 @@ class _KernelEmitter:
         else:
             self._accumulate(s, e)
 
-    def _store(self, s: _Writing, e: Store) -> None:
+    def _store(self, s: Writing, e: Store) -> None:
         value = self._variable(s.number)(e.value)
         has = self._of(e.value.loop_vars)
         if s.own is None:
@@ -445,8 +206,8 @@ class _KernelEmitter:
         if buffer is None:
             return
         dims = self._of(e.offset.loop_vars()) | has
-        place = f"{buffer} + {_bracketed(self._offset(s, e.offset, dims))}"
-        mask = self._mask(s, dims)
+        place = f"{buffer} + {bracketed(self._offset(s, e.offset, dims))}"
+        mask = self._mask(s, dims, *self._soundness(e.var))
         if self.order is not None:
             self._in_order(s, e, place, value, mask)
         elif e.op is not None:
@@ -455,7 +216,7 @@ class _KernelEmitter:
         else:
             self.w.line(f"tl.store({place}, {value}, mask={mask})" if mask else f"tl.store({place}, {value})")
 
-    def _in_order(self, s: _Writing, e: Store, place: str, value: str, mask: str) -> None:
+    def _in_order(self, s: Writing, e: Store, place: str, value: str, mask: str) -> None:
         """Of several values for one place the last is stored: first their numbers compete, then the winners are stored."""
         order = self._parameter(Parameter(scratch=self.order))
         number = _number(s.stage.axes)
@@ -463,13 +224,13 @@ class _KernelEmitter:
         offset = self._offset(s, e.offset, dims)
         if self.suffix:
             more = f", mask={mask}" if mask else ""
-            self.w.line(f'tl.atomic_max({order} + {_bracketed(offset)}, ({number}).to(tl.int64){more}, sem="relaxed")')
+            self.w.line(f'tl.atomic_max({order} + {bracketed(offset)}, ({number}).to(tl.int64){more}, sem="relaxed")')
             return
         masked = f", mask={mask}" if mask else ""
-        self.w.line(f"wins = tl.load({order} + {_bracketed(offset)}{masked}) == ({number})")
+        self.w.line(f"wins = tl.load({order} + {bracketed(offset)}{masked}) == ({number})")
         self.w.line(f"tl.store({place}, {value}, mask={f'{mask} & ' if mask else ''}wins)")
 
-    def _check(self, s: _Writing, e: Check) -> None:
+    def _check(self, s: Writing, e: Check) -> None:
         value = self._variable(s.number)(e.value)
         failures = self._parameter(FAILURES)
         if e.kind == "index":
@@ -494,33 +255,33 @@ class _KernelEmitter:
 
     # --- reductions -----------------------------------------------------------------------------------------------------------------------
 
-    def _total(self, s: _Writing, e: Accumulate | Running) -> str:
+    def _total(self, s: Writing, e: Accumulate | Running) -> str:
         names = [x for stage in self.kernel.stages for x in stage.effects if isinstance(x, (Accumulate, Running))]
         return f"s{names.index(e)}"
 
     def _running(self, k: int, e: Running) -> str:
-        return f"{self._total(_Writing(k, self.kernel.stages[k], None, {}), e)}_all"
+        return f"{self._total(Writing(k, self.kernel.stages[k], None, {}), e)}_all"
 
-    def _operand(self, s: _Writing, e: Accumulate | Running, node: Node) -> str:
+    def _operand(self, s: Writing, e: Accumulate | Running, node: Node) -> str:
         """A value over the whole block, in the dtype in which it is combined."""
         text = lifted(e, self._variable(s.number)(node))
         return self._spread(s, text, self._of(node.loop_vars), self._everywhere(s))
 
-    def _kept(self, s: _Writing, e: Accumulate) -> str:
+    def _kept(self, s: Writing, e: Accumulate) -> str:
         """The operand of a reduction, with the identity where there is no place."""
         mask = self._mask(s, self._everywhere(s))
         text = self._operand(s, e, e.value)
         return f"tl.where({mask}, {text}, {identity(e)})" if mask else text
 
-    def _positions(self, s: _Writing, e: Accumulate) -> str:
+    def _positions(self, s: Writing, e: Accumulate) -> str:
         place = self._spread(s, f"({self._affine(s, e.position)}).to(tl.int64)", self._of(e.position.loop_vars()), self._everywhere(s))
         mask = self._mask(s, self._everywhere(s))
         return f"tl.where({mask}, {place}, {NOWHERE})" if mask else place
 
-    def _walks(self, s: _Writing) -> bool:
+    def _walks(self, s: Writing) -> bool:
         return not s.own.is_whole or self.layout.pieces > 1
 
-    def _begin(self, s: _Writing, e: Effect) -> None:
+    def _begin(self, s: Writing, e: Effect) -> None:
         """What a loop over blocks starts from."""
         if isinstance(e, Running) and self._walks(s):
             shape = self._shape(s, frozenset(self.layout.outer)) if self.layout.rank == 2 else "()"
@@ -535,7 +296,7 @@ class _KernelEmitter:
     def _filled(self, shape: str, e: Accumulate | Running) -> str:
         return identity(e).replace("tl.full(()", f"tl.full({shape}", 1)
 
-    def _accumulate(self, s: _Writing, e: Accumulate) -> None:
+    def _accumulate(self, s: Writing, e: Accumulate) -> None:
         total, value = self._total(s, e), self._kept(s, e)
         if not self._walks(s):
             self.w.line(f"{total} = {value}")
@@ -548,7 +309,7 @@ class _KernelEmitter:
         else:
             self.w.line(f"{total} = {operation(e)}({total}, {value})")
 
-    def _finish(self, s: _Writing, e: Accumulate) -> None:
+    def _finish(self, s: Writing, e: Accumulate) -> None:
         """The result of a reduction: for later stages, and into memory."""
         total, at = self._total(s, e), self.layout.inner_at
         keep = ", keep_dims=True" if self.layout.rank == 2 else ""
@@ -567,14 +328,14 @@ class _KernelEmitter:
         if (buffer := self._buffer(e.var)) is not None:
             self._store_result(s, e, f"{buffer} + ", "", f"r{total[1:]}")
 
-    def _store_result(self, s: _Writing, e: Accumulate, buffer: str, more: str, value: str) -> None:
+    def _store_result(self, s: Writing, e: Accumulate, buffer: str, more: str, value: str) -> None:
         dims = frozenset(self.layout.outer)
         offset = self._offset(s, e.offset, dims)
-        mask = self._mask(s, dims)
-        place = f"{buffer}{more}{_bracketed(offset)}"
+        mask = self._mask(s, dims, *self._soundness(e.var))
+        place = f"{buffer}{more}{bracketed(offset)}"
         self.w.line(f"tl.store({place}, {value}, mask={mask})" if mask else f"tl.store({place}, {value})")
 
-    def _run_on(self, s: _Writing, e: Running) -> None:
+    def _run_on(self, s: Writing, e: Running) -> None:
         """The results of a block, after those of the blocks before it."""
         total, at, name = self._total(s, e), self.layout.inner_at, self._running(s.number, e)
         value = self._operand(s, e, e.value)
@@ -595,13 +356,13 @@ class _KernelEmitter:
         if (buffer := self._buffer(e.var)) is not None:
             dims = self._everywhere(s)
             offset = self._offset(s, e.offset, dims)
-            mask = self._mask(s, dims)
+            mask = self._mask(s, dims, *self._soundness(e.var))
             more = f", mask={mask}" if mask else ""
-            self.w.line(f"tl.store({buffer} + {_bracketed(offset)}, {name}{more})")
+            self.w.line(f"tl.store({buffer} + {bracketed(offset)}, {name}{more})")
 
     # --- reductions in pieces -------------------------------------------------------------------------------------------------------------
 
-    def _keep_piece(self, s: _Writing, e: Accumulate, out: str) -> None:
+    def _keep_piece(self, s: Writing, e: Accumulate, out: str) -> None:
         """Partial results side by side in scratch memory."""
         kept = math.prod(e.var.aval.shape)
         value = self.arena.take(self.layout.pieces * kept, carrier(e.value.dtype))
@@ -621,6 +382,8 @@ class _KernelEmitter:
         w.line(f"k = tl.program_id(0) * {block} + tl.arange(0, {block})[None, :]")
         w.line(f"piece = tl.arange(0, {pieces})[:, None]")
         w.line(f"inside = (piece < {self.layout.pieces}) & (k < {kept})")
+        if self.guarded:
+            w.line(f"sound = tl.load({self._parameter(FAILURES)}) == 0")
         for number, (e, value, place) in enumerate(self.combine):
             source = self._parameter(Parameter(scratch=value))
             w.line(f"v{number} = tl.where(inside, tl.load({source} + piece * {kept} + k, mask=inside), {identity(e)})")
@@ -630,7 +393,8 @@ class _KernelEmitter:
                 w.line(f"_, r{number} = tl.reduce((v{number}, p{number}), 0, {operation(e)}, keep_dims=True)")
             else:
                 w.line(f"r{number} = tl.reduce(v{number}, 0, {operation(e)}, keep_dims=True)")
-            w.line(f"tl.store({self._buffer(e.var)} + k, {result(e, f'r{number}')}, mask=k < {kept})")
+            mask = " & ".join([f"(k < {kept})", *self._soundness(e.var)])
+            w.line(f"tl.store({self._buffer(e.var)} + k, {result(e, f'r{number}')}, mask={mask})")
         return self._launch(w, -(-kept // block), pieces * block, "_combine")
 
 
@@ -640,13 +404,3 @@ def _number(axes: Sequence[LoopVar]) -> str:
     for v in axes[1:]:
         out = f"({out}) * {v.size} + {v.key}"
     return out
-
-
-def _bracketed(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() or text.startswith("tl.") else f"({text})"
-
-
-def _place(offset: Affine, stage: Stage) -> str:
-    """An offset as text in which the stage's own axes are numbered, so that stages compare."""
-    own = {v: LoopVar(f"#{k}", v.size) for k, v in enumerate(stage.axes)}
-    return substitute(offset, lambda v: var(own[v]) if v in own else None).key

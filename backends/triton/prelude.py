@@ -117,7 +117,8 @@ return tl.where(y == 0, rest, tl.where(rest == 0, libdevice.copysign(rest, y), m
     ),
     "shift_right": (
         "x, y, bits",
-        "inside = (y >= 0) & (y < bits)\nreturn tl.where(inside, x >> tl.where(inside, y, 0).to(x.dtype), tl.where(x < 0, -1, 0)).to(x.dtype)",
+        "inside = (y >= 0) & (y < bits)\nshifted = x >> tl.where(inside, y, 0).to(x.dtype)\n"
+        "return tl.where(inside, shifted, tl.where(x < 0, -1, 0)).to(x.dtype)",
     ),
     "unsigned_shift_right": (
         "x, y, bits",
@@ -161,7 +162,10 @@ return out""",
     "scaled": ("x, n", "# x * 2**n\nreturn libdevice.ldexp(x, tl.minimum(tl.maximum(n, -100000), 100000).to(tl.int32))"),
     "exponent_of": (
         "x",
-        "# x = mantissa * 2**exponent\nplain = (x - x == 0) & (x != 0)\nreturn tl.where(plain, libdevice.ilogb(tl.where(plain, x, 1.0).to(x.dtype)) + 1, 0)",
+        """\
+# x = mantissa * 2**exponent
+plain = (x - x == 0) & (x != 0)
+return tl.where(plain, libdevice.ilogb(tl.where(plain, x, 1.0).to(x.dtype)) + 1, 0)""",
     ),
     "mantissa_of": ("x", "return libdevice.ldexp(x, -exponent_of(x))"),
     "threefry2x32": (

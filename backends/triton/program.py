@@ -13,12 +13,14 @@ from functx.backends.loops.nodes import Call, Copy, Kernel, Loop, MatMul, Place,
 from functx.backends.loops.plan import can_fail, writes
 from functx.backends.loops.report import sizes_of
 from functx.backends.triton.control import loop_lines
-from functx.backends.triton.kernels import Launch, Parameter, Scratch, emit_kernel
+from functx.backends.triton.frame import Launch, Parameter, Scratch
+from functx.backends.triton.kernels import emit_kernel
 from functx.backends.triton.prelude import HEADER, RESERVED, needed_snippets
 from functx.backends.triton.types import number, pointer, torch_name
 from functx.ir import Literal, Var
 
 MAX_NAMES = 5  # primitives that the name of a kernel tells
+GUARD = "if failed(failures): return"
 _ARGUMENTS = "inputs, outputs, constants, workspace, failures, functions"
 
 
@@ -156,7 +158,8 @@ class _ProgramEmitter:
         return f"{text}: updates {', '.join(updated)} in place" if updated else text
 
     def _kernel(self, kernel: Kernel) -> None:
-        launches, scratch = emit_kernel(kernel, self.program.storage)
+        guarded = self._in_arguments(kernel)
+        launches, scratch = emit_kernel(kernel, self.program.storage, guarded=guarded)
         self.scratch = max(self.scratch, scratch)
         self.shared.checks |= can_fail(kernel)
         comment = self._describe(kernel)
@@ -167,6 +170,16 @@ class _ProgramEmitter:
             name = self._named(kernel, launch, comment)
             arguments = [self._argument(p) for p in launch.parameters]
             self.body.append(f"{name}[({launch.grid},)]({', '.join(arguments)}, num_warps={launch.warps})")
+
+    def _in_arguments(self, step: Step) -> bool:
+        """Whether a step writes into what the caller has, which must stay as it is where a check has failed."""
+        places = (self.program.storage.get(v) for v in writes(step))
+        return self.name == "run" and self.shared.checks and any(s is not None and s.place is Place.INPUT for s in places)
+
+    def _guard(self, step: Step) -> None:
+        """Before a step that knows no table of failures: wait, and go no further where a check has failed."""
+        if self._in_arguments(step) and GUARD not in self.body:
+            self.body.append(GUARD)
 
     def _argument(self, p: Parameter) -> str:
         if p.scratch is not None:
@@ -192,6 +205,7 @@ class _ProgramEmitter:
         return functions[digest]
 
     def _matmul(self, step: MatMul) -> None:
+        self._guard(step)
         batch, m, n, k = step.sizes
         self.body.append(f"# {self._describe(step)}: {sizes_of(step)}")
         operands = []
@@ -204,6 +218,7 @@ class _ProgramEmitter:
 
     def _loop(self, step: Loop) -> None:
         """A loop or choice on the host; its bodies are functions like ``run``."""
+        self._guard(step)
         names = {}
         for parameter, program in step.bodies.items():
             self.shared.bodies += 1
@@ -215,11 +230,13 @@ class _ProgramEmitter:
         self.body += [f"# {self._describe(step)}", *loop_lines(step, names, self._buffer, rest)]
 
     def _call(self, step: Call) -> None:
+        self._guard(step)
         self.shared.calls.append(step.number)
         inputs, outputs = ", ".join(map(self._shaped, step.inputs)), ", ".join(map(self._buffer, step.outputs))
         self.body.append(f"# {self._describe(step)}: PyTorch's")
         self.body.append(f"apply(functions[{step.number}], [{inputs}], [{outputs}])")
 
     def _copy(self, step: Copy) -> None:
+        self._guard(step)
         if math.prod(step.out.aval.shape):
             self.body.append(f"copy({self._buffer(step.out)}, {self._buffer(step.source)})  # {self._describe(step)}")

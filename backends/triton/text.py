@@ -51,16 +51,21 @@ def _symbol(symbol: Symbol, name: NameOf) -> str:
     return name(symbol.node) if isinstance(symbol, Dynamic) else symbol.key
 
 
+def digits(v: str, counts: Sequence[int]) -> list[str]:
+    """One number taken apart into several, each below its count, the last one running fastest."""
+    out, step = [], 1
+    for k, count in enumerate(reversed(counts)):
+        text = v if step == 1 else f"{v} // {step}"
+        out.append(text if k == len(counts) - 1 else f"{text} % {count}")
+        step *= count
+    return out[::-1]
+
+
 def unravel(v: str, axes: Sequence[LoopVar]) -> list[str]:
     """Definitions of loop variables from one running index over all of them."""
-    if len(axes) == 1:
-        return [] if axes[0].key == v else [f"{axes[0].key} = {v}"]
-    lines, step = [], 1
-    for k, axis in enumerate(reversed(axes)):
-        value = v if step == 1 else f"{v} // {step}"
-        lines.append(f"{axis.key} = {value if k == len(axes) - 1 else f'({value}) % {axis.size}' if step != 1 else f'{value} % {axis.size}'}")
-        step *= axis.size
-    return lines[::-1]
+    if [a.key for a in axes] == [v]:
+        return []
+    return [f"{axis.key} = {text}" for axis, text in zip(axes, digits(v, [a.size for a in axes]), strict=True)]
 
 
 def power_of_two(n: int) -> int:
