@@ -110,11 +110,18 @@ def _read_across(stage: Stage) -> LoopVar | None:
 def _rows(kernel: Kernel) -> Layout:
     """A program takes one long row, or several short ones."""
     rows, longest = size(kernel.outer), max(size(s.axes) for s in kernel.stages)
-    inner = tuple(dim(s.axes, ROW if size(s.axes) <= ROW else STEP) if s.axes else None for s in kernel.stages)
+    inner = tuple(dim(s.axes, _most(s)) if s.axes else None for s in kernel.stages)
     together = min(power_of_two(rows), max(1, FLAT // power_of_two(longest)))
     if together == 1:
         return _cut(kernel, Layout({}, kernel.outer, inner, 0, 1))
     return _cut(kernel, Layout({0: Dim(kernel.outer, rows, together)}, (), inner, 1, 2))
+
+
+def _most(stage: Stage) -> int:
+    """How much of a row is taken at a time: all of it, if it fits; less where places are carried along."""
+    if size(stage.axes) <= ROW:
+        return ROW
+    return STEP // 2 if any(isinstance(e, Accumulate) and e.position is not None for e in stage.effects) else STEP
 
 
 def _columns(kernel: Kernel) -> Layout:

@@ -17,6 +17,7 @@ import torch
 from functx import tensors
 from functx.backend import CompiledStep, write_map
 from functx.backends.loops.control import flattened
+from functx.backends.triton import failures
 from functx.backends.triton.extern import function_for, torch_dtype
 from functx.backends.triton.failures import FailureTable
 from functx.backends.triton.prelude import HEADER, INTERPRETED_HEADER
@@ -81,6 +82,7 @@ class TritonExecutable:
         self._eqns = flattened(graph)
         self._functions = {k: function_for(self._eqns[k]) for k in code.source.calls}
         self.fallbacks = list(dict.fromkeys(self._eqns[k].primitive.name for k in code.source.calls))
+        self._tables: dict[Any, FailureTable] = {}
         self._in_avals = graph.in_avals
         self.out_avals, self.writes = graph.out_avals, write_map(graph)
 
@@ -117,6 +119,7 @@ class TritonExecutable:
 
     def _run_on(self, device: torch.device, given: list[torch.Tensor]) -> list[torch.Tensor]:
         """On a device, whose memory holds inputs and results. Nothing has been launched when memory runs out."""
+        failures.look()
         with _device(device):
             try:
                 outputs = [given[self.writes[k]] if k in self.writes else _empty(aval, device) for k, aval in enumerate(self.out_avals)]
@@ -133,10 +136,18 @@ class TritonExecutable:
         interpreted = device.type == "cpu"
         module, constants = self.code.module(interpreted), self.code.constants(device)
         workspace = torch.empty(max(self.workspace_bytes, 1), dtype=torch.uint8, device=device)
-        table = FailureTable.of(device) if self.code.source.checks else None
+        table = self._table(device) if self.code.source.checks else None
         module.run(inputs, outputs, constants, workspace, table and table.memory, self._functions)
         if table is not None:
-            table.after_call(self._eqns)
+            table.after_call()
+
+    def _table(self, device: torch.device) -> FailureTable:
+        if device.type == "cpu":
+            return FailureTable(device, self._eqns)
+        place = device, torch.cuda.current_stream(device).cuda_stream
+        if place not in self._tables:
+            self._tables[place] = FailureTable(device, self._eqns)
+        return self._tables[place]
 
 
 def _device(device: torch.device) -> Any:

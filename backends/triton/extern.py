@@ -175,7 +175,7 @@ def _mul_zero(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def _polygamma(x: torch.Tensor, n: int) -> torch.Tensor:
-    return torch.polygamma(n, x) if n else torch.digamma(x)
+    return (-1) ** (n + 1) * math.factorial(n) * torch.special.zeta(torch.full_like(x, n + 1), x) if n else torch.digamma(x)
 
 
 def _gamma(x: torch.Tensor) -> torch.Tensor:

@@ -106,6 +106,7 @@ class Frame:
         self.w = Writer()
         self.parameters: list[Parameter] = []
         self.scratch: dict[Var, Scratch] = {}
+        self.alias: dict[tuple[int, int], str] = {}  # values, by stage and node, that have a name already
         self.carried: dict[Var, tuple[str, frozenset[int]]] = {}  # results for later stages, with the dimensions that they have
         self.dims = {v: at for at, d in self.layout.outer.items() for v in d.axes}
         self.integer = "tl.int64" if needs_int64(kernel) else "tl.int32"
@@ -124,8 +125,8 @@ class Frame:
         return self._name(p)
 
     def _variable(self, k: int) -> Callable[[Node], str]:
-        single = len(self.kernel.stages) == 1
-        return lambda node: f"v{node.id}" if single else f"v{k}_{node.id}"
+        prefix = "v" if len(self.kernel.stages) == 1 else f"v{k}_"
+        return lambda node: self.alias.get((k, node.id)) or f"{prefix}{node.id}"
 
     def _affine(self, s: Writing, x: Affine) -> str:
         return affine_text(x, self._variable(s.number))
@@ -261,6 +262,11 @@ class Frame:
         if place is Place.REGISTER or place is Place.ROW and v not in self.scratch:
             return None
         return v if place is Place.ROW else self.storage[v]
+
+
+def place_of(buffer: str, offset: str, more: str = "") -> str:
+    """A pointer to a place of a buffer."""
+    return buffer if not more and offset == "0" else f"{buffer} + {more}{bracketed(offset)}"
 
 
 def bracketed(text: str) -> str:

@@ -27,7 +27,7 @@ from functx.backends.loops.nodes import (
     Store,
 )
 from functx.backends.triton.blocks import warps
-from functx.backends.triton.frame import FAILURES, Arena, Frame, Launch, Parameter, Scratch, Writing, bracketed
+from functx.backends.triton.frame import FAILURES, Arena, Frame, Launch, Parameter, Scratch, Writing, bracketed, place_of
 from functx.backends.triton.ops import convert, expression
 from functx.backends.triton.reductions import NOWHERE, carrier, identity, lifted, operation, result
 from functx.backends.triton.text import Writer, power_of_two, unravel
@@ -60,6 +60,7 @@ class _KernelEmitter(Frame):
 
     def run(self) -> list[Launch]:
         """The text and what goes with it."""
+        self.operands: dict[Var, str] = {}  # of reductions of one block
         self.combine: list[tuple[Accumulate, Scratch, Scratch | None]] = []  # partial results, and their places
         masks = self._outer()
         if self.guarded:
@@ -138,7 +139,11 @@ class _KernelEmitter(Frame):
     # --- values ---------------------------------------------------------------------------------------------------------------------------
 
     def _node(self, s: Writing, node: Node) -> None:
-        self.w.line(f"{self._variable(s.number)(node)} = {self._text(s, node)}")
+        text = self._text(s, node)
+        if text.isidentifier():
+            self.alias[s.number, node.id] = text
+        else:
+            self.w.line(f"{self._variable(s.number)(node)} = {text}")
 
     def _text(self, s: Writing, node: Node) -> str:
         name = self._variable(s.number)
@@ -150,7 +155,7 @@ class _KernelEmitter(Frame):
             index = self._affine(s, node.index)
             if not node.index.terms:
                 return literal(node.dtype.type(node.index.const))
-            return convert(INT64, node.dtype, f"({index}).to(tl.int64)")
+            return convert(INT64, node.dtype, f"{bracketed(index)}.to(tl.int64)")
         if isinstance(node, Inside):
             index = self._affine(s, node.index)
             tests = [f"({index} >= {node.lo})"] if node.lo is not None else []
@@ -168,7 +173,7 @@ class _KernelEmitter(Frame):
         buffer = self._buffer(node.var)
         guard = [self._variable(s.number)(node.guard)] if node.guard is not None else []
         mask = self._mask(s, dims, *guard)
-        place = f"{buffer} + {bracketed(self._offset(s, node.offset, dims))}"
+        place = place_of(buffer, self._offset(s, node.offset, dims))
         return f"tl.load({place}, mask={mask})" if mask else f"tl.load({place})"
 
     def _held(self, k: int, source: Effect | Load) -> str:
@@ -206,7 +211,7 @@ class _KernelEmitter(Frame):
         if buffer is None:
             return
         dims = self._of(e.offset.loop_vars()) | has
-        place = f"{buffer} + {bracketed(self._offset(s, e.offset, dims))}"
+        place = place_of(buffer, self._offset(s, e.offset, dims))
         mask = self._mask(s, dims, *self._soundness(e.var))
         if self.order is not None:
             self._in_order(s, e, place, value, mask)
@@ -249,7 +254,7 @@ class _KernelEmitter(Frame):
             self.w.line(f"report_one({failures}, {e.eqn}, {bad}, {place}, {value})")
             return
         has = self._of(e.place.loop_vars())
-        place = self._spread(s, f"({place})" if has else f"tl.full((), {place}, tl.int64)", has, dims)
+        place = self._spread(s, bracketed(place) if has else f"tl.full((), {place}, tl.int64)", has, dims)
         spread = self._spread(s, value, self._of(e.value.loop_vars), dims)
         self.w.line(f"report({failures}, {e.eqn}, {bad}, {place}, {spread}, {self.layout.rank})")
 
@@ -274,7 +279,9 @@ class _KernelEmitter(Frame):
         return f"tl.where({mask}, {text}, {identity(e)})" if mask else text
 
     def _positions(self, s: Writing, e: Accumulate) -> str:
-        place = self._spread(s, f"({self._affine(s, e.position)}).to(tl.int64)", self._of(e.position.loop_vars()), self._everywhere(s))
+        place = self._spread(
+            s, f"{bracketed(self._affine(s, e.position))}.to(tl.int64)", self._of(e.position.loop_vars()), self._everywhere(s)
+        )
         mask = self._mask(s, self._everywhere(s))
         return f"tl.where({mask}, {place}, {NOWHERE})" if mask else place
 
@@ -299,9 +306,7 @@ class _KernelEmitter(Frame):
     def _accumulate(self, s: Writing, e: Accumulate) -> None:
         total, value = self._total(s, e), self._kept(s, e)
         if not self._walks(s):
-            self.w.line(f"{total} = {value}")
-            if e.position is not None:
-                self.w.line(f"{total}_at = {self._positions(s, e)}")
+            self.operands[e.var] = value if e.position is None else f"({value}, {self._positions(s, e)})"
         elif e.position is not None:
             self.w.line(f"{total}, {total}_at = {operation(e)}({total}, {total}_at, {value}, {self._positions(s, e)})")
         elif operation(e) == "add_of":
@@ -311,28 +316,25 @@ class _KernelEmitter(Frame):
 
     def _finish(self, s: Writing, e: Accumulate) -> None:
         """The result of a reduction: for later stages, and into memory."""
-        total, at = self._total(s, e), self.layout.inner_at
+        total, out = self._total(s, e), f"r{self._total(s, e)[1:]}"
         keep = ", keep_dims=True" if self.layout.rank == 2 else ""
-        if e.position is not None:
-            best = f"{total}_best" if self.layout.pieces > 1 else "_"
-            self.w.line(f"{best}, {total}_place = tl.reduce(({total}, {total}_at), {at}, {operation(e)}{keep})")
-            out = f"{total}_place"
-        else:
-            self.w.line(f"{total}_out = tl.reduce({total}, {at}, {operation(e)}{keep})")
-            out = f"{total}_out"
+        walked = total if e.position is None else f"({total}, {total}_at)"
+        operand = self.operands.pop(e.var) if e.var in self.operands else walked
+        reduced = f"tl.reduce({operand}, {self.layout.inner_at}, {operation(e)}{keep})"
         if self.layout.pieces > 1:
+            self.w.line(f"{out} = {reduced}" if e.position is None else f"{out}_best, {out} = {reduced}")
             self._keep_piece(s, e, out)
             return
-        self.w.line(f"r{total[1:]} = {result(e, out)}")
-        self.carried[e.var] = f"r{total[1:]}", frozenset(self.layout.outer)
+        self.w.line(f"{out} = {result(e, reduced)}" if e.position is None else f"_, {out} = {reduced}")
+        self.carried[e.var] = out, frozenset(self.layout.outer)
         if (buffer := self._buffer(e.var)) is not None:
-            self._store_result(s, e, f"{buffer} + ", "", f"r{total[1:]}")
+            self._store_result(s, e, buffer, "", out)
 
     def _store_result(self, s: Writing, e: Accumulate, buffer: str, more: str, value: str) -> None:
         dims = frozenset(self.layout.outer)
         offset = self._offset(s, e.offset, dims)
         mask = self._mask(s, dims, *self._soundness(e.var))
-        place = f"{buffer}{more}{bracketed(offset)}"
+        place = place_of(buffer, offset, more)
         self.w.line(f"tl.store({place}, {value}, mask={mask})" if mask else f"tl.store({place}, {value})")
 
     def _run_on(self, s: Writing, e: Running) -> None:
@@ -367,10 +369,9 @@ class _KernelEmitter(Frame):
         kept = math.prod(e.var.aval.shape)
         value = self.arena.take(self.layout.pieces * kept, carrier(e.value.dtype))
         place = self.arena.take(self.layout.pieces * kept, INT64) if e.position is not None else None
-        best = f"{self._total(s, e)}_best" if place else out
-        self._store_result(s, e, f"{self._parameter(Parameter(scratch=value))} + ", f"piece * {kept} + ", best)
+        self._store_result(s, e, self._parameter(Parameter(scratch=value)), f"piece * {kept} + ", f"{out}_best" if place else out)
         if place is not None:
-            self._store_result(s, e, f"{self._parameter(Parameter(scratch=place))} + ", f"piece * {kept} + ", out)
+            self._store_result(s, e, self._parameter(Parameter(scratch=place)), f"piece * {kept} + ", out)
         self.combine.append((e, value, place))
 
     def _combining(self) -> Launch:
@@ -402,5 +403,5 @@ def _number(axes: Sequence[LoopVar]) -> str:
     """The number of an iteration, in order."""
     out = axes[0].key if axes else "0"
     for v in axes[1:]:
-        out = f"({out}) * {v.size} + {v.key}"
+        out = f"{bracketed(out)} * {v.size} + {v.key}"
     return out
