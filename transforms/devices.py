@@ -79,13 +79,13 @@ def ghosts(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[tuple[A
 
 
 def _common_device(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    leaves = trees.leaves((args, kwargs))
+    if len({place for v in leaves if (place := _place(v)) is not None}) == 1:
+        return next(v.device for v in leaves if tensors.on_gpu(v))
     arguments = flatten_arguments(f, args, kwargs)
-    placed = [(label, _place(v)) for label, v in zip(arguments.labels, arguments.leaves, strict=True)]
-    if len({place for _, place in placed if place is not None}) == 1:
-        return next(v.device for v in arguments.leaves if tensors.on_gpu(v))
-    lines = ", ".join(f"{label} on {place}" for label, place in placed if place is not None)
+    placed = zip(arguments.labels, map(_place, arguments.leaves), strict=True)
     raise DeviceError(
-        f"the arguments of {function_source(f)} lie on different devices: {lines}",
+        f"the arguments of {function_source(f)} lie on different devices: {', '.join(f'{k} on {p}' for k, p in placed if p is not None)}",
         where=where(),
         why="nothing is copied from one to another unasked",
         fix="move them to one device (x.to(device)); Python numbers and 0-d arrays may come from the CPU",
