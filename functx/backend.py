@@ -106,7 +106,10 @@ _registry = _Registry()
 
 
 def register_backend(name: str, factory: Callable[[], Backend]) -> None:
-    """Make ``factory()`` available as ``jit(backend=name)``; it is called once, on first use."""
+    """Make ``factory()`` available as ``jit(backend=name)``; it is called once, on first use.
+
+    examples/torch_backend.py is a complete backend from outside the package.
+    """
     with _registry.lock:
         _registry.factories[name] = factory
         _registry.instances.pop(name, None)

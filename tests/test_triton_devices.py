@@ -197,3 +197,51 @@ def test_no_memory_left(monkeypatch):
             f(x)
         assert isinstance(raised.value, MemoryError) and torch.equal(x, torch.full((3,), 2.0))
     assert torch.equal(f(x), torch.full((3,), 6.0))
+
+
+def test_failures_are_read_when_they_have_come(monkeypatch):
+    """On a GPU: the count is copied behind the call, and raised by a later one, or by waiting."""
+    from functx.backends.triton import failures
+
+    class Event:
+        come = False
+
+        def record(self):
+            pass
+
+        def query(self):
+            return Event.come
+
+        def synchronize(self):
+            Event.come = True
+
+    def on_gpu(table):
+        table._count = torch.empty(1, dtype=torch.int64)
+        return table
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(failures, "_pending", {})
+    original = failures.FailureTable.__init__
+    monkeypatch.setattr(failures.FailureTable, "__init__", lambda self, *args: (original(self, *args), on_gpu(self))[0])
+
+    @fx.jit
+    def pick(x, i):
+        return x[i]
+
+    x = torch.arange(4.0)
+    assert pick(x, torch.tensor([1, 9])).shape == (2,)  # the call returns: nobody knows yet
+    assert torch.equal(pick(x, torch.tensor([1, 2])), torch.tensor([1.0, 2]))
+    Event.come = True
+    with pytest.raises(IndexError, match=r"(?s)index 9 is out of bounds.*return x\[i\]"):
+        fx.jit(lambda x: x + 1)(x)
+    assert torch.equal(fx.jit(lambda x: x + 1)(x), x + 1)
+    Event.come = False
+    pick(x, torch.tensor([-5]))
+    with pytest.raises(IndexError, match="index -5"):
+        fx.debug.synchronize()
+    fx.debug.synchronize()
+
+
+def test_values_that_are_looked_at_lie_on_the_cpu():
+    with fx.debug_nans(), pytest.raises(DeviceError, match=r"(?s)looks at every value.*x\.cpu\(\)"):
+        fx.jit(np.log)(torch.ones(2))

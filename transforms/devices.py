@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functx import tensors, trees
+from functx import config, tensors, trees
 from functx.capture import Reference
 from functx.dtypes import Kind
 from functx.errors import DeviceError
@@ -50,6 +50,13 @@ def call_on_gpu(jitted: Any, f: Callable[..., Any], args: tuple[Any, ...], kwarg
         of the program.
     """
     device = _common_device(f, args, kwargs)
+    if config.current().watches_values:
+        raise DeviceError(
+            f"{function_source(f)} was called on tensors of {device} while functx looks at every value (debug_nans, debug_infs)",
+            where=where(),
+            why="values are looked at on the CPU",
+            fix="move the tensors to the CPU (x.cpu()) to find where it is born",
+        )
     if current_trace() is not None:
         raise DeviceError(
             f"{function_source(f)} was called on a tensor of {device} inside a function that is being traced",

@@ -472,7 +472,8 @@ def jit(
 
     Args:
       static_argnums, static_argnames: arguments passed to f as they are; they must be hashable and are part of the key.
-      backend: "cpp", "reference", or another registered one; by default C++ where a compiler is found.
+      backend: "cpp", "reference", "triton", or another registered one; by default C++ where a compiler is found, and Triton for tensors of
+        a GPU.
       dynamic: False (the only mode so far): every distinct shape is compiled by itself.
       inline: whether derivatives see through f where it is called inside another transformed function. Where not, its call stays one
         equation, with one more for its backward side, until the whole is compiled.
