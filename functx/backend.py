@@ -40,7 +40,8 @@ class CompiledStep:
     """One step of a compiled program.
 
     Attributes:
-      kind: "kernel" (a loop nest), "BLAS product", "sort", "loop" (scan, while or cond), "reference implementation", or "copy".
+      kind: "kernel" (a loop nest), "BLAS product", "sort", "loop" (scan, while or cond), "reference implementation",
+        "function of PyTorch", or "copy".
       eqns: the numbers of the equations that it computes, of the compiled graph.
       sizes: of its loops, as text.
       updates: the inputs that it updates in place.

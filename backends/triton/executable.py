@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import linecache
 import threading
 import types
@@ -71,9 +72,6 @@ class TritonExecutable:
     """A compiled graph, with the attributes of :class:`functx.backend.Executable`.
 
     Called with arrays it runs in Triton's interpreter, and returns arrays; with tensors it runs where they are, and returns tensors.
-
-    Attributes:
-      fallbacks: primitives that run as functions of PyTorch.
     """
 
     def __init__(self, graph: Graph, code: TritonCode, generate: Any, compiled: bool):
@@ -81,10 +79,10 @@ class TritonExecutable:
         self.workspace_bytes = code.source.workspace_bytes
         self._eqns = flattened(graph)
         self._functions = {k: function_for(self._eqns[k]) for k in code.source.calls}
-        self.fallbacks = list(dict.fromkeys(self._eqns[k].primitive.name for k in code.source.calls))
         self._tables: dict[Any, FailureTable] = {}
         self._in_avals = graph.in_avals
         self.out_avals, self.writes = graph.out_avals, write_map(graph)
+        self._outs = [(tuple(aval.shape), torch_dtype(aval.dtype)) for aval in self.out_avals]
 
     @cached_property
     def source(self) -> str:
@@ -103,13 +101,14 @@ class TritonExecutable:
         """The steps of the program."""
         from functx.backends.loops.report import steps_of
 
-        return steps_of(self._generate().program)
+        steps = steps_of(self._generate().program)
+        return tuple(dataclasses.replace(s, kind="function of PyTorch") if s.kind == "reference implementation" else s for s in steps)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on one array, or one tensor of a GPU, per input. New values of inputs are left in what was read."""
         device = next((x.device for x in inputs if isinstance(x, torch.Tensor)), None)
         if device is not None:
-            return self._run_on(device, [_readable(x, aval) for x, aval in zip_strict(inputs, self._in_avals)])
+            return self._run_on(device, [_readable(x) for x in inputs])
         arrays = [_readable_array(x, aval) for x, aval in zip_strict(inputs, self._in_avals)]
         given = [_tensor(x) for x in arrays]
         fresh = [None if k in self.writes else np.empty(aval.shape, aval.dtype) for k, aval in enumerate(self.out_avals)]
@@ -122,7 +121,7 @@ class TritonExecutable:
         failures.look()
         with _device(device):
             try:
-                outputs = [given[self.writes[k]] if k in self.writes else _empty(aval, device) for k, aval in enumerate(self.out_avals)]
+                outputs = [given[self.writes[k]] if k in self.writes else _empty(out, device) for k, out in enumerate(self._outs)]
                 self._run(given, outputs, device)
             except torch.OutOfMemoryError as error:
                 raise DeviceMemoryError(
@@ -154,11 +153,11 @@ def _device(device: torch.device) -> Any:
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
 
 
-def _empty(aval: AbstractArray, device: torch.device) -> torch.Tensor:
-    return torch.empty(tuple(aval.shape), dtype=torch_dtype(aval.dtype), device=device)
+def _empty(out: tuple[tuple[int, ...], torch.dtype], device: torch.device) -> torch.Tensor:
+    return torch.empty(out[0], dtype=out[1], device=device)
 
 
-def _readable(x: torch.Tensor, aval: AbstractArray) -> torch.Tensor:
+def _readable(x: torch.Tensor) -> torch.Tensor:
     """The tensor itself if generated code can read it, else a contiguous copy."""
     plain = x.resolve_conj().resolve_neg() if x.is_complex() else x
     return plain.contiguous()
