@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # NumPy's, about casts and fl
 
 PARTS = 24  # tests that share the rows
 NO_LOWERING = {
-    *("callback", "io_callback", "poisson_sample", "binomial_sample", "log_gamma_sample", "orthonormal_columns", "igamma_slope", "whole"),
+    *("callback", "io_callback", "poisson_sample", "binomial_sample", "log_gamma_sample", "orthonormal_columns", "igamma_slope"),
 }
 NOT_COMPLEX = {"erf", "erfc", "erfcx", "gamma", "lgamma", "log_ndtr", "polygamma", "cumlogsumexp", "linear_recurrence"}
 NOT_SHORT = {"nextafter"}

@@ -19,7 +19,7 @@ BufferOf = Callable[[Var], str]
 
 def loop_lines(step: Loop, names: Mapping[str, str], buffer: BufferOf, workspace: str) -> list[str]:
     """The lines of a step. ``names``: the functions of its bodies; ``buffer``: the name of a variable's buffer."""
-    return {"scan": _scan, "while": _while, "cond": _cond}[step.equation.primitive.name](step, names, buffer, workspace)
+    return {"scan": _scan, "while": _while, "cond": _cond, "whole": _whole}[step.equation.primitive.name](step, names, buffer, workspace)
 
 
 def _operands(step: Loop, buffer: BufferOf) -> list[str]:
@@ -74,6 +74,10 @@ def _while(step: Loop, names: Mapping[str, str], buffer: BufferOf, workspace: st
         "        break",
         f"    {_call(names['graph'], [*operands[conds : conds + consts], *state], state, workspace)}",
     ]
+
+
+def _whole(step: Loop, names: Mapping[str, str], buffer: BufferOf, workspace: str) -> list[str]:
+    return [_call(names["graph"], _operands(step, buffer), [buffer(v) for v in step.outputs], workspace)]
 
 
 def _cond(step: Loop, names: Mapping[str, str], buffer: BufferOf, workspace: str) -> list[str]:
