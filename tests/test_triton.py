@@ -68,6 +68,7 @@ def test_arguments_that_are_written():
 
     agrees(f, np.arange(5.0), np.arange(5.0))
     agrees(f, np.arange(20.0).reshape(4, 5).T, np.ones((5, 4)))
+    agrees(f, np.arange(5.0).reshape(5, 1)[:, ::-1], np.arange(5.0).reshape(5, 1))  # contiguous, with a negative stride
     x, y = torch.arange(5.0), torch.ones(5)
     triton(f)(x, y)
     assert torch.equal(x, torch.tensor([0.0, 2, 3, 4, 5])) and torch.equal(y, x)
@@ -160,6 +161,7 @@ def test_reductions_of_nan_infinity_and_nothing():
         agrees(lambda x, axis=axis: (x.max(axis), x.min(axis), x.argmax(axis), x.argmin(axis), x.sum(axis)), x)
     agrees(lambda x: (x.argmax(), x.max()), np.full(9, -np.inf))
     agrees(lambda x: (x.sum(0), x.sum(1), (x > 0).any(1)), np.ones((3, 0)))
+    agrees(lambda x: x[:0] @ x[:0] + x[1:1].sum(), np.ones(5))
 
 
 @pytest.mark.parametrize("shape", [(5, 40), (3, 2500)])
@@ -218,6 +220,8 @@ def test_values_for_one_place_are_added():
     for dtype in ("float64", "int64", "float16", "int8", "bool"):
         agrees(add, np.zeros(10, dtype), np.array([1, 2, 1, 5, -9]), np.arange(5).astype(dtype))
     agrees(lambda x, i, v: (np.maximum.at(x, i, v), np.multiply.at(x, i, v))[0], np.ones(10), np.array([1, 2, 1]), np.array([np.nan, 3, 2]))
+    agrees(lambda x: np.add.at(x, [1, 1, 2], 0.5), np.zeros(4))
+    agrees(lambda x: (np.add.at(x, [0, 0], 0.5), np.put(x, [0, 0], 1))[0], np.zeros(1))
     assert "tl.atomic_add" in source(add, np.zeros(10), np.array([1, 1]), np.ones(2))
 
 

@@ -1,6 +1,8 @@
 """The sample rows through Triton's interpreter: every row in one dtype, in the long mode in all; primitives; random programs."""
 
 import expressions
+import mutation_ways
+import mutations
 import numpy as np
 import oracles
 import pytest
@@ -91,3 +93,13 @@ def test_random_programs(seed, request):
         for g, e, exact in zip(got, expected, program.exact[len(program.inputs) :], strict=True):
             tolerance = 0.0 if exact else max(1e-9, 4 * sample.tolerance("", *program.values))
             oracles.assert_same(g, e, rtol=tolerance, atol=tolerance * min(largest, 1e300), what=program.text)
+
+
+def test_random_programs_of_views_and_writes(request):
+    for seed in range(3000 if request.config.getoption("--long") else 25):
+        program = mutations.draw(3 * 10**6 + seed, may_fail=False)
+        if mutation_ways.compilable(program):
+            try:
+                mutation_ways.jit(program, seed, "triton")
+            except BackendError as error:
+                assert is_known(error, "complex float16"), error

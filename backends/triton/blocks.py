@@ -39,7 +39,7 @@ class Dim:
     @property
     def is_exact(self) -> bool:
         """Whether blocks never reach beyond the last place."""
-        return self.count % self.block == 0
+        return self.count > 0 and self.count % self.block == 0
 
 
 def size(axes: Iterable[LoopVar]) -> int:

@@ -171,7 +171,7 @@ def _readable_array(x: Any, aval: AbstractArray) -> np.ndarray:
 
 
 def _tensor(array: np.ndarray) -> torch.Tensor:
-    """The tensor in the memory of an array. What is read-only is not written by programs."""
+    """The elements of a C-contiguous array as a tensor in its memory. What is read-only is not written by programs."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return tensors.as_tensor(array)
+        return tensors.as_tensor(array.reshape(-1))  # an axis of one element may have any stride

@@ -12,6 +12,7 @@ from functx.backends.loops.affine import Affine, LoopVar, substitute, var
 from functx.backends.loops.nodes import Check, Effect, Kernel, Load, Node, Place, Running, Stage, Storage, Store
 from functx.backends.triton.blocks import Dim, layout, needs_int64
 from functx.backends.triton.text import Writer, affine_text, digits, unravel
+from functx.backends.triton.types import part_type
 from functx.dtypes import INT64
 from functx.ir import Var
 
@@ -38,7 +39,7 @@ class Parameter:
         """Of its elements."""
         if self.scratch is not None:
             return self.scratch.dtype
-        return INT64 if self.var is None else self.var.aval.dtype
+        return INT64 if self.var is None else part_type(self.var.aval.dtype)
 
 
 FAILURES = Parameter()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from functx.backends.loops.affine import LoopVar
+from functx.backends.loops.affine import Affine, LoopVar
 from functx.backends.loops.nodes import (
     Accumulate,
     Apply,
@@ -31,10 +31,11 @@ from functx.backends.triton.frame import FAILURES, Arena, Frame, Launch, Paramet
 from functx.backends.triton.ops import convert, expression
 from functx.backends.triton.reductions import NOWHERE, carrier, identity, lifted, operation, result
 from functx.backends.triton.text import Writer, power_of_two, unravel
-from functx.backends.triton.types import literal
+from functx.backends.triton.types import literal, part_type
 from functx.dtypes import INT64
 from functx.ir import Var
 
+PARTS = ("_re", "_im")
 COMBINED = 4096  # partial results that a program combines at a time
 
 
@@ -139,11 +140,26 @@ class _KernelEmitter(Frame):
     # --- values ---------------------------------------------------------------------------------------------------------------------------
 
     def _node(self, s: Writing, node: Node) -> None:
+        if node.dtype.kind == "c":
+            self._complex(s, node)
+            return
         text = self._text(s, node)
         if text.isidentifier():
             self.alias[s.number, node.id] = text
         else:
             self.w.line(f"{self._variable(s.number)(node)} = {text}")
+
+    def _complex(self, s: Writing, node: Node) -> None:
+        """A complex number as its parts, which kernels only move."""
+        assert isinstance(node, (Constant, Load)), "complex numbers are computed by functions of PyTorch"
+        name = self._variable(s.number)(node)
+        for k, part in enumerate(PARTS):
+            if isinstance(node, Constant):
+                text = literal(node.value.real if k == 0 else node.value.imag)
+            else:
+                at = Load(node.id, part_type(node.dtype), node.loop_vars, node.var, node.index, node.offset * 2 + k, node.guard)
+                text = self._load(s, at)
+            self.w.line(f"{name}{part} = {text}")
 
     def _text(self, s: Writing, node: Node) -> str:
         name = self._variable(s.number)
@@ -205,13 +221,23 @@ class _KernelEmitter(Frame):
     def _store(self, s: Writing, e: Store) -> None:
         value = self._variable(s.number)(e.value)
         has = self._of(e.value.loop_vars)
+        if e.value.dtype.kind == "c":
+            for k, part in enumerate(PARTS):
+                self._put(s, e, e.offset * 2 + k, f"{value}{part}", has)
+            return
         if s.own is None:
             self.carried[e.var] = value, has
+        self._put(s, e, e.offset, value, has)
+
+    def _put(self, s: Writing, e: Store, at: Affine, value: str, has: frozenset[int]) -> None:
+        """Into memory, if anybody reads it there."""
         buffer = self._buffer(e.var)
         if buffer is None:
             return
-        dims = self._of(e.offset.loop_vars()) | has
-        place = place_of(buffer, self._offset(s, e.offset, dims))
+        dims = self._of(at.loop_vars()) | has
+        if self.kernel.serial:  # every iteration counts, though it may come to the same place with the same value
+            dims |= self._of(s.stage.axes) | frozenset(self.layout.outer)
+        place = place_of(buffer, self._offset(s, at, dims))
         mask = self._mask(s, dims, *self._soundness(e.var))
         if self.order is not None:
             self._in_order(s, e, place, value, mask)

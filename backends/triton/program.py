@@ -184,7 +184,10 @@ class _ProgramEmitter:
     def _argument(self, p: Parameter) -> str:
         if p.scratch is not None:
             return self._scratch(p.scratch)
-        return "failures" if p.storage is None else self._at(p.storage, p.var)
+        if p.storage is None:
+            return "failures"
+        name = self._at(p.storage, p.var)
+        return f"torch.view_as_real({name})" if p.var.aval.dtype.kind == "c" else name
 
     def _named(self, kernel: Kernel, launch: Launch, comment: str) -> str:
         """The name of a kernel that is written out, now or before."""

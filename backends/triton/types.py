@@ -28,8 +28,13 @@ def is_half(dtype: np.dtype) -> bool:
     return kind(dtype) == "f" and dtype.itemsize == 2
 
 
+def part_type(dtype: np.dtype) -> np.dtype:
+    """Of complex numbers the type of their parts, which lie side by side; else the dtype itself."""
+    return dtype if dtype.kind != "c" else np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+
+
 def in_kernels(dtype: np.dtype) -> bool:
-    """Whether kernels know the dtype: they have no complex numbers."""
+    """Whether kernels compute with the dtype: complex numbers they only move."""
     return dtypes.is_supported(dtype) and dtypes.name(dtype) in _TRITON
 
 
