@@ -187,7 +187,17 @@ def _gamma(x: torch.Tensor) -> torch.Tensor:
 
 
 def _betaln(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return torch.lgamma(x) + torch.lgamma(y) - torch.lgamma(x + y)
+    out = torch.lgamma(x) + torch.lgamma(y) - torch.lgamma(x + y)
+    return torch.where((x == 0) | (y == 0), torch.inf, out)
+
+
+def _nextafter(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Of floats of 16 bits, by their bits."""
+    bits = x.view(torch.int16)
+    step = torch.where((x < y) == (x > 0), 1, -1).to(torch.int16)
+    first = torch.where(y < 0, -(2**15) + 1, 1).to(torch.int16)  # from zero
+    moved = torch.where(x == 0, first, bits + step).view(x.dtype)
+    return torch.where(x.isnan() | y.isnan(), x + y, torch.where(x == y, y, moved))
 
 
 def _rel_entr(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -310,6 +320,7 @@ TABLE: dict[str, Function] = {
     "betaln": _betaln,
     "beta": lambda x, y: torch.exp(_betaln(x, y)),
     "rel_entr": _rel_entr,
+    "nextafter": _nextafter,
     "kl_div": lambda x, y: _rel_entr(x, y) - x + y,
     "pairs": torch.view_as_real,
     "from_pairs": lambda x: torch.complex(x[..., 0], x[..., 1]),
@@ -338,6 +349,8 @@ TABLE: dict[str, Function] = {
 }  # fmt: skip
 _IN_DOUBLE = ("erfcx", "log_ndtr", "ndtri", "polygamma", "gamma", "betaln", "beta", "rel_entr", "kl_div")  # differences of large numbers
 
+_ORDERED = ("scatter_max", "scatter_min")
+
 
 def function_for(eqn: Eqn) -> Function:
     """PyTorch's function for an equation.
@@ -346,7 +359,7 @@ def function_for(eqn: Eqn) -> Function:
       BackendError: there is none.
     """
     name = eqn.primitive.name
-    if name not in TABLE or name in _IN_DOUBLE and kind(eqn.inputs[0].aval.dtype) != "f":
+    if name not in TABLE or name in (*_IN_DOUBLE, *_ORDERED) and kind(eqn.inputs[0].aval.dtype) == "c":
         raise BackendError(
             f"the triton backend has no lowering of '{name}' at {', '.join(str(a.aval) for a in eqn.inputs)}",
             where=eqn.source.describe() if eqn.source else None,
