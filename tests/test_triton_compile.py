@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 FOLDER = Path(__file__).parent / "golden"
+ATOMIC = ("int32", "uint32", "int64", "uint64", "float32", "float64")
 # What the models do not have, at sizes that a GPU gets.
 FORMS = {
     "long_rows": (lambda x: (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True), (normal(64, 20_000),)),
@@ -28,6 +29,9 @@ FORMS = {
     "short_floats": (lambda x: (x * x + 1, x.sum(0), np.exp(x)), (normal(300, 300).astype("bfloat16"),)),
     "random": (lambda k: fx.random.normal(k, (5000,)), (fx.random.key(0),)),
     "writes": (lambda x, i, v: x.__setitem__(i, v), (normal(5000), np.array([1, 2, 1]), normal(3))),
+    "adds": (lambda i, *xs: [np.add.at(x, i, x[:4]) for x in xs], (np.array([1, 2, 1, 0]), *(np.ones(9, d) for d in ATOMIC))),
+    "rows": (lambda x: (y := np.exp(x - x.max(-1, keepdims=True)))[:, ::-1] / y.sum(-1, keepdims=True), (normal(100, 3000),)),
+    "huge": (lambda x: (x + 1, x.sum(), x.sum(0), x.argmax(1), np.cumsum(x, 1)), (np.broadcast_to(np.float32(1), (70_000, 50_000)),)),
     "checked": (lambda x, n: x + n, (np.arange(5, dtype=np.int8), 3)),
 }
 MAY_SPILL = {"running"}  # the elementwise kernels and reductions do not
@@ -40,13 +44,14 @@ def compile_all(f, args, capability):
     from triton.backends.nvidia.compiler import get_ptxas
     from triton.compiler import ASTSource
 
+    from functx.backends.triton.device import OPTIONS
     from functx.backends.triton.executable import load
 
     source = fx.jit(f, backend="triton").compiled(*args)[1].executable.code.source
     module, found = load(source.text, interpreted=False), []
     for kernel in source.kernels:
         jitted = getattr(module, kernel.name).jitted
-        options = {"num_warps": kernel.warps, "enable_fp_fusion": False}
+        options = {"num_warps": kernel.warps, **OPTIONS}
         compiled = triton.compile(ASTSource(jitted, kernel.signature), target=GPUTarget("cuda", capability, 32), options=options)
         assert compiled.asm["cubin"][:4] == b"\x7fELF"
         arch = f"sm_{capability}a" if capability >= 90 else f"sm_{capability}"

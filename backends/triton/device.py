@@ -10,19 +10,19 @@ import triton
 
 helper = triton.jit
 
+# Results are those of the operations that the program has: no product and sum in one rounding, no denormal number taken for zero.
+OPTIONS = {"enable_fp_fusion": False, "enable_reflect_ftz": False}
+
 
 class kernel:
-    """A kernel that is launched on the current stream of the current device, as ``kernel(fn)[(programs,)](*tensors, num_warps=4)``.
-
-    Products and sums are not joined to one rounding: results are those of the operations that the program has.
-    """
+    """A kernel that is launched on the current stream of the current device, as ``kernel(fn)[(programs,)](*tensors, num_warps=4)``."""
 
     def __init__(self, fn: Callable[..., Any]):
         self.jitted = triton.jit(fn)
 
     def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., Any]:
         run = self.jitted.run
-        return lambda *args, num_warps: run(*args, grid=grid, warmup=False, num_warps=num_warps, enable_fp_fusion=False)
+        return lambda *args, num_warps: run(*args, grid=grid, warmup=False, num_warps=num_warps, **OPTIONS)
 
 
 def part(memory: torch.Tensor, start: int, count: int, dtype: torch.dtype) -> torch.Tensor:
