@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from functx import trees
+from functx import dtypes, trees
 from functx.errors import UnsupportedError
 from functx.ir import AbstractArray
 from functx.source import user_source
@@ -88,7 +88,15 @@ def address(tensor: Any) -> int:
 
 
 def as_ghost(tensor: Any) -> np.ndarray:
-    """The ghost of a tensor on a GPU."""
+    """The ghost of a tensor on a GPU; UnsupportedError where there is none."""
+    torch = sys.modules["torch"]
+    if tensor.layout != torch.strided:
+        raise UnsupportedError(
+            f"a torch.Tensor of layout {tensor.layout} was given to a jitted function",
+            where=_line(),
+            why="compiled code runs on dense arrays",
+            fix="call .to_dense() on it",
+        )
     _refuse_gradients(tensor)
     dtype = dtype_of(tensor)
     raw = np.dtype(np.uint16) if dtype == ml_dtypes.bfloat16 else dtype
@@ -124,9 +132,15 @@ def of_ghost(ghost: np.ndarray, owner: Any) -> Any:
 
 
 def dtype_of(tensor: Any) -> np.dtype:
-    """The dtype that an array in the memory of a tensor has."""
+    """The dtype that an array in the memory of a tensor has; UnsupportedError where there is none that can be traced."""
     name = str(tensor.dtype).removeprefix("torch.")
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    try:
+        dtype = np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    except TypeError:
+        dtype = None
+    if dtype is None or not dtypes.is_supported(dtype):
+        raise UnsupportedError(f"a torch.Tensor of dtype {tensor.dtype} cannot be traced", where=_line(), fix="convert it (x.float())")
+    return dtype
 
 
 def type_of(value: Any) -> AbstractArray | None:

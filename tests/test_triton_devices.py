@@ -154,6 +154,10 @@ def test_mixed_devices():
 def test_what_cannot_be():
     with pytest.raises(UnsupportedError, match="requires a gradient"):
         fx.jit(lambda x: x)(torch.ones(2, requires_grad=True))
+    with pytest.raises(UnsupportedError, match=r"(?s)sparse.*to_dense"):
+        fx.jit(lambda x: x)(torch.eye(3).to_sparse())
+    with pytest.raises(UnsupportedError, match=r"(?s)float8.*x\.float"):
+        fx.jit(lambda x: x)(torch.ones(2).to(torch.float8_e5m2))
     with pytest.raises(DeviceError, match=r"(?s)backend='cpp'.*leave backend out"):
         fx.jit(lambda x: x, backend="cpp")(torch.ones(2))
     with pytest.raises(DeviceError, match="inside a function that is being traced"):
