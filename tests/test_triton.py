@@ -267,6 +267,9 @@ def test_loops_and_choices():
     agrees(lambda x, k: fx.switch(k, [np.sin, np.cos, lambda x: x * 2], x), normal(3), 2)
     agrees(lambda x: fx.scan(lambda c, v: (c + v, c * v), x[0], x, reverse=True), normal(5, 3))
     agrees(fx.grad(lambda x: fx.cond(x.sum() > 0, lambda x: (x * x).sum(), lambda x: x.sum(), x)), np.ones(3))
+    table = np.sin(np.arange(3000.0))
+    agrees(lambda x: fx.scan(lambda c, v: (c + v * np.array(table).sum(), None), 0.0, x)[0], normal(4))
+    agrees(lambda x: fx.fori_loop(0, 3, lambda i, s: s * fx.numpy.asarray(np.cos(table))[i] + 1, x), normal(3))
     agrees(fx.vmap(lambda x: fx.while_loop(lambda s: s < 9, lambda s: s * 2, x)), np.array([1.0, 3.0, 20.0]))
     with pytest.raises(IndexError, match="index 9"):
         triton(lambda x, i: fx.scan(lambda c, k: (c + x[k], None), 0.0, i)[0])(np.ones(4), np.array([1, 9, 2]))

@@ -178,6 +178,8 @@ _STEPS = {*MOVES, *_REDUCTIONS, *RUNNING, *SCATTER, "sort", "top_k", "dynamic_up
 class CppTarget:
     """What generated C++ computes natively."""
 
+    max_constant = 4096  # the code holds it
+
     def supports(self, eqn: Eqn) -> bool:
         """Whether there is native code for an equation."""
         name = eqn.primitive.name

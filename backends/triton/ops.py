@@ -164,6 +164,8 @@ _ATOMIC_SUMS = ("int32", "uint32", "int64", "uint64", "float32", "float64")
 class TritonTarget:
     """What generated kernels compute; PyTorch multiplies matrices of floats."""
 
+    max_constant = 1 << 62
+
     def supports(self, eqn: Eqn) -> bool:
         """Whether a kernel computes an equation."""
         name = eqn.primitive.name
