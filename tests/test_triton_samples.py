@@ -31,7 +31,7 @@ NOT_COMPLEX |= {"scatter_max", "scatter_min"}
 
 def is_known(error, dtype):
     """Whether an error is that of an operation that has no lowering."""
-    named = re.findall(r"no lowering of \\?'(\w+)", f"{error!r} {error.__cause__!r}")
+    named = re.findall(r"no lowering of \\?'(\w+)", f"{error} {error.__cause__}")
     return bool(named) and set(named) <= NO_LOWERING | (NOT_COMPLEX if "complex" in dtype else set())
 
 
