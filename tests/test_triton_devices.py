@@ -46,6 +46,16 @@ def test_dtypes(dtype):
     assert y.dtype == dtype and torch.equal(y, x + x)
 
 
+def test_calls_are_counted():
+    f = fx.jit(lambda x: x + 1)
+    for x in (torch.ones(2), torch.ones(2), np.ones(2), torch.ones(3)):
+        f(x)
+    info = f.cache_info()
+    assert (info.hits, info.traces, info.entries) == (1, 3, 3)
+    f.clear_cache()
+    assert f.cache_info().entries == 0 and torch.equal(f(torch.ones(2)), torch.full((2,), 2.0))
+
+
 def test_writes_views_and_identity():
     @fx.jit
     def f(x, y):

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,7 @@ class JittedFunction:
         self._lock = threading.Lock()
         self._specializations: dict[str, int] = {}
         self._vjps: dict[bool, CompiledVjp] = {}
-        self._on_gpu: JittedFunction | None = None
+        self._on_gpu: JittedFunction | None
         self._warned_of_length = False
         self.clear_cache()
         _all.add(self)
@@ -228,10 +228,12 @@ class JittedFunction:
         with self._lock:
             entries = sum(e.executable is not None for es in self._entries.values() for e in es)
             hits = self._counts["hits"] + self.function._native_hits
-            return CacheInfo(**{**self._counts, "hits": hits, "entries": entries})
+            own = CacheInfo(**{**self._counts, "hits": hits, "entries": entries})
+        return own if self._on_gpu is None else CacheInfo(*map(sum, zip(astuple(own), astuple(self._on_gpu.cache_info()), strict=True)))
 
     def clear_cache(self) -> None:
         """Forget all entries and reset the counters."""
+        self._on_gpu = None
         with self._lock:
             self._entries: dict[Key, list[Entry]] = {}
             self._calls = 0
