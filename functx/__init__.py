@@ -3,7 +3,8 @@
 import functx.backends
 import functx.ops
 import functx.pretty
-import functx.scipy.special  # noqa: F401 - the imports before: they register what graphs are made of and how they print
+import functx.scipy.special
+import functx.transforms.eager  # noqa: F401 - the imports before: they register what graphs are made of, how they print and run
 from functx import config, debug, errors, interop, lax, nn, numpy, random, scipy, testing
 from functx import trees as tree
 from functx.backends import clear_cache

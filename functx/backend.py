@@ -40,7 +40,8 @@ class CompiledStep:
     """One step of a compiled program.
 
     Attributes:
-      kind: "kernel" (a loop nest), "BLAS product", "sort", "loop" (scan, while or cond), "reference implementation", or "copy".
+      kind: "kernel" (a loop nest), "BLAS product", "sort", "loop" (scan, while or cond), "reference implementation",
+        "function of PyTorch", or "copy".
       eqns: the numbers of the equations that it computes, of the compiled graph.
       sizes: of its loops, as text.
       updates: the inputs that it updates in place.
@@ -109,7 +110,10 @@ _registry = _Registry()
 
 
 def register_backend(name: str, factory: Callable[[], Backend]) -> None:
-    """Make ``factory()`` available as ``jit(backend=name)``; it is called once, on first use."""
+    """Make ``factory()`` available as ``jit(backend=name)``; it is called once, on first use.
+
+    examples/torch_backend.py is a complete backend from outside the package.
+    """
     with _registry.lock:
         _registry.factories[name] = factory
         _registry.instances.pop(name, None)

@@ -28,7 +28,7 @@ class Config:
     debug: int = _option("FUNCTX_DEBUG", 0, int, "1: passes and compilations, 2: + graphs between passes, 3: + type checks, 4: + sources")
     dump: str | None = _option("FUNCTX_DUMP", None, str, "directory that receives the graph after every pass and the generated sources")
     fuel: int | None = _option("FUNCTX_FUEL", None, int, "run only the first N graph passes of the process (for bisecting)")
-    backend: str = _option("FUNCTX_BACKEND", "auto", str, "backend of jit: auto, cpp, reference")
+    backend: str = _option("FUNCTX_BACKEND", "auto", str, "backend of jit: auto, cpp, reference, triton")
     cxx: str = _option("FUNCTX_CXX", "", str, "C++ compiler; empty: $CXX, then c++, g++, clang++")
     compile_timeout: float = _option("FUNCTX_COMPILE_TIMEOUT", 120.0, float, "seconds after which a compilation is given up")
     parallel_threshold: int = _option(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import string
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -94,3 +95,15 @@ def callback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         call(*args, **kwargs)
         return
     perform(f, call, None, args, kwargs, form="callback")
+
+
+def synchronize() -> None:
+    """Wait for what was launched on GPUs, and raise the error of a call whose check has failed there (an index out of range).
+
+    On a GPU such a call returns before its checks have run: without this, its error is raised when the next compiled function is called
+    after they have. Calls on the CPU raise at once.
+
+    >>> synchronize()
+    """
+    if failures := sys.modules.get("functx.backends.triton.failures"):
+        failures.look(wait=True)

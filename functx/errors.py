@@ -138,6 +138,14 @@ class BackendError(FunctxError, RuntimeError):
     """An unknown backend, or one that cannot run here."""
 
 
+class DeviceError(FunctxError, ValueError):
+    """Arguments lie in the memory of different devices, or of one for which the backend has no code."""
+
+
+class DeviceMemoryError(FunctxError, MemoryError):
+    """A GPU has no memory left for what a compiled function needs."""
+
+
 class FunctxWarning(UserWarning):
     """Base of functx's warnings."""
 

@@ -20,13 +20,15 @@ def files():
 
 
 MODULES = list(files())
-NEEDS = {"functx.interop.torch": "torch"}
+NEEDS = {"functx.interop.torch": ("torch",), "functx.backends.triton": ("torch", "triton")}  # and the modules below
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
+    for package, needed in NEEDS.items():
+        if f"{name}.".startswith(f"{package}."):
+            for module in needed:
+                pytest.importorskip(module)
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert failed == 0
 

@@ -116,11 +116,13 @@ def test_packing_reuses_what_is_free():
 class NothingNative:
     """A target without any operation of its own."""
 
+    max_constant = 0
+
     def supports(self, eqn):
         return False
 
     def multiplies(self, dtype):
-        return False
+        return None
 
 
 def program(case):

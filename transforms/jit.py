@@ -13,7 +13,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from functx.source import function_source, hides_frames, warn
 from functx.trace import Trace, Tracer, current_trace, type_of_value, where
 from functx.transforms.arguments import check_callable, flatten_arguments, is_traced_leaf, positional_names, refuse_unknown, with_fixed
 from functx.transforms.compiled_vjp import CompiledVjp
+from functx.transforms.devices import call_on_gpu, ghosts, gpu_options
 from functx.transforms.dynamic import DynamicShapes, Symbolic
 from functx.transforms.entries import Entry, Key, family, leaf_key, make_entry, resized_results, typed_value
 from functx.transforms.misses import Miss, amend, reason_for, record
@@ -125,6 +126,7 @@ class JittedFunction:
         self._lock = threading.Lock()
         self._specializations: dict[str, int] = {}
         self._vjps: dict[bool, CompiledVjp] = {}
+        self._on_gpu: JittedFunction | None
         self._warned_of_length = False
         self.clear_cache()
         _all.add(self)
@@ -134,7 +136,9 @@ class JittedFunction:
         """A call for which the runtime has no plan."""
         if config.current().disable_jit:
             return self._f(*args, **kwargs)
-        if tensors.any_in(trees.leaves((args, kwargs))):
+        if tensors.any_in(leaves := trees.leaves((args, kwargs))):
+            if any(map(tensors.on_gpu, leaves)):
+                return call_on_gpu(self._twin(), self._f, args, kwargs)
             (args, kwargs), given = tensors.as_arrays((args, kwargs))
             return tensors.as_tensors(self.function(*args, **kwargs), given)
         taken = self._take(args, kwargs)
@@ -146,6 +150,23 @@ class JittedFunction:
         if entry.plan is not None:
             install(self.function, args, kwargs, structure, entry.plan)
         return entry.run(bound)
+
+    def _twin(self) -> JittedFunction:
+        """The function as it is compiled for GPUs, with entries of its own."""
+        if self._on_gpu is None:
+            self._on_gpu = JittedFunction(self._f, gpu_options(self._f, self._options))
+        return self._on_gpu
+
+    def _for_tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[JittedFunction, tuple[Any, ...], dict[str, Any]]:
+        """Who is asked about a call with tensors, and with which arrays in their place."""
+        leaves = trees.leaves((args, kwargs))
+        if any(map(tensors.on_gpu, leaves)):
+            return self._twin(), *ghosts(args, kwargs)[0]
+        return self, *(tensors.as_arrays((args, kwargs))[0] if tensors.any_in(leaves) else (args, kwargs))
+
+    def entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, list[Any]]:
+        """The compiled entry for a call, and what its inputs stand for."""
+        return self._entry(self._take(args, kwargs))[:2]
 
     def __reduce__(self) -> Any:
         """By name where that leads to the jitted function (as after decoration), else as function and options."""
@@ -184,7 +205,8 @@ class JittedFunction:
 
     def ir(self, *args: Any, **kwargs: Any) -> Graph:
         """The simplified graph for a call with these arguments. Nothing is run."""
-        return self._entry(self._take(args, kwargs), compile=False)[0].graph
+        jitted, args, kwargs = self._for_tensors(args, kwargs)
+        return jitted._entry(jitted._take(args, kwargs), compile=False)[0].graph
 
     def code(self, *args: Any, **kwargs: Any) -> str:
         """The program generated for a call with these arguments. Nothing is run."""
@@ -204,9 +226,10 @@ class JittedFunction:
 
     def compiled(self, *args: Any, **kwargs: Any) -> tuple[Key, Entry]:
         """The entry for a call with these arguments, compiled, and its key. Nothing is run."""
-        taken = self._take(args, kwargs)
-        entry, _, structure, leaves = self._entry(taken)
-        return _key(taken, structure, leaves, self._options), entry
+        jitted, args, kwargs = self._for_tensors(args, kwargs)
+        taken = jitted._take(args, kwargs)
+        entry, _, structure, leaves = jitted._entry(taken)
+        return _key(taken, structure, leaves, jitted._options), entry
 
     def regions(self, entry: Entry) -> list[Region]:
         """What was decided for the reverse passes inside a traced function: the passes run again on its graph."""
@@ -219,10 +242,12 @@ class JittedFunction:
         with self._lock:
             entries = sum(e.executable is not None for es in self._entries.values() for e in es)
             hits = self._counts["hits"] + self.function._native_hits
-            return CacheInfo(**{**self._counts, "hits": hits, "entries": entries})
+            own = CacheInfo(**{**self._counts, "hits": hits, "entries": entries})
+        return own if self._on_gpu is None else CacheInfo(*map(sum, zip(astuple(own), astuple(self._on_gpu.cache_info()), strict=True)))
 
     def clear_cache(self) -> None:
         """Forget all entries and reset the counters."""
+        self._on_gpu = None
         with self._lock:
             self._entries: dict[Key, list[Entry]] = {}
             self._calls = 0
@@ -508,7 +533,8 @@ def jit(
 
     Args:
       static_argnums, static_argnames: arguments passed to f as they are; they must be hashable and are part of the key.
-      backend: "cpp", "reference", or another registered one; by default C++ where a compiler is found.
+      backend: "cpp", "reference", "triton", or another registered one; by default C++ where a compiler is found, and Triton for tensors of
+        a GPU.
       dynamic: None: as above; False: every distinct shape is compiled by itself; True: all sizes are symbolic from the first call on.
       dynamic_shapes: which axes are symbolic from the first call on: ``{"x": {0: n}}`` by argument name, with ``n = functx.Dim("n")``, or
         in containers like the arguments'. One Dim in several places says that these sizes are equal.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functx import effects, shapes
+from functx import effects, shapes, tensors
 from functx.dtypes import PYTHON_DTYPES, is_complex, is_inexact
 from functx.errors import LeakedTracerError, StructureError
 from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, InRole, Mark, Output, OutRole, Var, read
@@ -162,7 +162,7 @@ def fitting(value: Any, var: Var, what: str) -> Any:
     aval = var.aval
     if value is None:
         return np.zeros(aval.shape, aval.dtype)
-    own = type_of(value)
+    own = tensors.type_of(value) or type_of(value)
     takes_dtype = own.weak and (is_complex(aval.dtype) or not is_complex(own.dtype))
     if own.shape != aval.shape or (own.dtype != aval.dtype and not takes_dtype):
         raise StructureError(
@@ -170,6 +170,8 @@ def fitting(value: Any, var: Var, what: str) -> Any:
             where=where(),
             fix=f"give it shape {shapes.show(aval.shape)} and dtype {aval.dtype}",
         )
+    if tensors.any_in([value]):
+        return value
     if not isinstance(value, Tracer):
         return np.asarray(value).astype(aval.dtype, copy=False)[...]
     if own.dtype == aval.dtype:

@@ -14,7 +14,7 @@ from functx.backends.cpp.numbers import COMPLEX_FUNCTIONS
 from functx.backends.cpp.types import ctype, is_half, kind, literal, stored, suffix, widened
 from functx.backends.loops.describe import RUNNING, SCATTER
 from functx.backends.loops.nodes import Apply
-from functx.backends.loops.rules import MOVES, SPELLED_OUT
+from functx.backends.loops.rules import MOVES, SPELLED_OUT, wide
 from functx.ir import Eqn
 from functx.util import zip_strict
 
@@ -178,6 +178,8 @@ _STEPS = {*MOVES, *_REDUCTIONS, *RUNNING, *SCATTER, "sort", "top_k", "dynamic_up
 class CppTarget:
     """What generated C++ computes natively."""
 
+    max_constant = 4096  # the code holds it
+
     def supports(self, eqn: Eqn) -> bool:
         """Whether there is native code for an equation."""
         name = eqn.primitive.name
@@ -196,9 +198,9 @@ class CppTarget:
             return kind(inputs[1] if name == "select" else inputs[0]) in OPS[name][0]
         return name in _STEPS
 
-    def multiplies(self, dtype: np.dtype) -> bool:
-        """BLAS has four types."""
-        return dtype.kind in "fc" and dtype.itemsize >= 4
+    def multiplies(self, dtype: np.dtype) -> np.dtype | None:
+        """BLAS has four types; floats of 16 bits are multiplied as float32."""
+        return wide(dtype) if kind(dtype) in "fc" else None
 
 
 def is_block_routine(node: Apply) -> bool:

@@ -40,7 +40,7 @@ def classify(eqn: Eqn, target: Target, definitions: dict[Var, Eqn]) -> str:
         if not eqn.params["contract"][0]:
             return INDEX
         large = m * n * k >= 512 and min(m, n) > 1 and k >= 4 and max(m, n, k) < 2**31 and batch > 0
-        return MATMUL if large and target.multiplies(rules.wide(eqn.outputs[0].aval.dtype)) else REDUCE
+        return MATMUL if large and target.multiplies(eqn.outputs[0].aval.dtype) is not None else REDUCE
     if name in describe.RUNNING:
         return RUNNING
     if name in describe.SCATTER or name == "dynamic_update_slice":
@@ -74,7 +74,7 @@ def analyse(graph: Graph, target: Target, binders: Mapping[str, Var]) -> Analysi
 
 class _Analyser:
     def __init__(self, graph: Graph, target: Target, binders: Mapping[str, Var]):
-        self.graph, self.eqns, self.binders = graph, list(graph.eqns), binders
+        self.graph, self.eqns, self.binders, self.target = graph, list(graph.eqns), binders, target
         self.producer = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
         self.numbers = {v: i for i, eqn in enumerate(graph.eqns) for v in eqn.outputs}
         self.kinds = [classify(eqn, target, self.producer) for eqn in graph.eqns]
@@ -91,7 +91,7 @@ class _Analyser:
         self._share(live)
         self._bound(live)
         found = self._overwrites(live)
-        describer = describe.Describer(self.definitions, self.memory)
+        describer = describe.Describer(self.definitions, self.memory, self.target)
         for number, eqn in enumerate(self.eqns):
             if number in found.saved:
                 describer.copy(*found.saved[number])

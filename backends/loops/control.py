@@ -15,8 +15,6 @@ from functx.backends.loops.sizes import hint, symbols
 from functx.ir import Eqn, Graph, Output, OutRole
 from functx.shapes import Dim, size_hint
 
-MAX_CONSTANT = 4096  # bytes of a constant array in a body; the code holds it
-
 
 def bodies(eqn: Eqn) -> dict[str, Graph]:
     """The graphs of an equation of control flow, by parameter."""
@@ -43,10 +41,10 @@ def first_numbers(graph: Graph, base: int) -> Iterator[dict[str, int]]:
         yield begins
 
 
-def is_native(eqn: Eqn) -> bool:
-    """Whether an equation of control flow becomes code."""
+def is_native(eqn: Eqn, max_constant: int) -> bool:
+    """Whether an equation of control flow becomes code. ``max_constant``: the bytes of a constant array that bodies may hold."""
     known = eqn.primitive.name in ("scan", "while", "cond", "whole")
-    return known and all(array.nbytes <= MAX_CONSTANT for body in bodies(eqn).values() for _, array in body.consts)
+    return known and all(array.nbytes <= max_constant for body in bodies(eqn).values() for _, array in body.consts)
 
 
 def input_sizes(graph: Graph) -> dict[str, tuple[int, int]]:

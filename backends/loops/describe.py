@@ -9,7 +9,7 @@ import numpy as np
 from functx.backends.loops import rules
 from functx.backends.loops.affine import ZERO, Affine, LoopVar, var
 from functx.backends.loops.nodes import Load, Matrix, Node
-from functx.backends.loops.roots import CallRoot, MatMulRoot, ReduceRoot, Root, RunningRoot, SortRoot, StoreRoot
+from functx.backends.loops.roots import CallRoot, MatMulRoot, ReduceRoot, Root, RunningRoot, SortRoot, StoreRoot, Target
 from functx.backends.loops.scope import Index, Scope
 from functx.backends.loops.sizes import is_at_least
 from functx.dtypes import INT64
@@ -59,10 +59,11 @@ class Describer:
     Args:
       definitions: the equations that are evaluated in place.
       memory: the variables in memory; copies that a library call needs join them.
+      target: what the code generator can do.
     """
 
-    def __init__(self, definitions: Mapping[Var, Eqn], memory: set[Var]):
-        self.definitions, self.memory = definitions, memory
+    def __init__(self, definitions: Mapping[Var, Eqn], memory: set[Var], target: Target):
+        self.definitions, self.memory, self.target = definitions, memory, target
         self.roots: list[Root] = []
 
     def describe(self, number: int, eqn: Eqn, kind: str) -> None:
@@ -128,26 +129,26 @@ class Describer:
 
     def _matmul(self, number: int, eqn: Eqn) -> None:
         batch, contract = eqn.params["batch"], eqn.params["contract"]
+        out = eqn.outputs[0]
+        dtype = self.target.multiplies(out.aval.dtype)
         matrices = []
         for side, atom in enumerate(eqn.inputs):
             free = [a for a in range(atom.aval.ndim) if a not in batch[side] and a not in contract[side]]
             rows, columns = (free, contract[0]) if side == 0 else (contract[1], free)
-            matrices.append(self._matrix(number, atom, (batch[side], rows, columns)))
-        out = eqn.outputs[0]
-        product = Var(AbstractArray(out.aval.shape, rules.wide(out.aval.dtype))) if rules.wide(out.aval.dtype) != out.aval.dtype else out
+            matrices.append(self._matrix(number, atom, (batch[side], rows, columns), dtype))
+        product = out if dtype == out.aval.dtype else Var(AbstractArray(out.aval.shape, dtype))
         self.memory.add(product)
         self.roots.append(MatMulRoot(number, product, matrices[0], matrices[1], dot_sizes(eqn)))
         if product is not out:
             self.store(number, out, lambda scope, i: rules.converted(scope, scope.value(product, i), out.aval.dtype), (product,))
 
-    def _matrix(self, number: int, atom: Atom, groups: Sequence[Sequence[int]]) -> Matrix:
-        """An operand as strides into a buffer; copied to (batch, rows, columns) if it cannot be read so."""
+    def _matrix(self, number: int, atom: Atom, groups: Sequence[Sequence[int]], dtype: np.dtype) -> Matrix:
+        """An operand of a dtype as strides into a buffer; copied to (batch, rows, columns) if it cannot be read so."""
         shape = atom.aval.shape
         sizes = [size(shape[a] for a in group) for group in groups]
         axes = [LoopVar(f"a{k}", d) for k, d in enumerate(shape)]
         scope = Scope(self.definitions, rules.rule_of, self.memory.__contains__)
         node = scope.value(atom, tuple(map(var, axes)))
-        dtype = rules.wide(node.dtype)
         if isinstance(node, Load) and node.dtype == dtype and node.guard is None and not list(node.offset.opaque()):
             strides = [_collapsed(node.offset, [axes[a] for a in group]) for group in groups]
             if None not in strides and _blas_layout(strides, sizes):

@@ -84,7 +84,7 @@ def _step(analysis: Analysis, group: Group, target: Target, begins: Sequence[Map
         eqn = analysis.graph.eqns[root.eqn]
         if eqn.primitive.family == "selection":
             return Selection(root.eqn, root.inputs, root.outputs, root.eqn, eqn)
-        if not is_native(eqn):
+        if not is_native(eqn, target.max_constant):
             return Call(root.eqn, root.inputs, root.outputs, root.eqn)
         programs = {name: lower(updating(eqn, name, body), target, begins[root.eqn][name], known) for name, body in bodies(eqn).items()}
         return Loop(root.eqn, root.inputs, root.outputs, root.eqn, eqn, programs)

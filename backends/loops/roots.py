@@ -20,13 +20,19 @@ from functx.shapes import Shape, Size
 
 
 class Target(Protocol):
-    """What a code generator can do."""
+    """What a code generator can do.
+
+    Attributes:
+      max_constant: the bytes of a constant array that the body of a loop or choice may hold.
+    """
+
+    max_constant: int
 
     def supports(self, eqn: Eqn) -> bool:
         """Whether it has native code for an equation (the primitive at these dtypes)."""
 
-    def multiplies(self, dtype: np.dtype) -> bool:
-        """Whether it has a matrix product for the dtype."""
+    def multiplies(self, dtype: np.dtype) -> np.dtype | None:
+        """The dtype in which its library multiplies matrices of a dtype, None if it does not."""
 
 
 @dataclass(eq=False)

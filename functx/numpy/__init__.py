@@ -35,15 +35,18 @@ from functx.numpy.creation import (
 )
 from functx.numpy.positions import argwhere, extract, flatnonzero, nonzero
 from functx.numpy.positions import as_array as _as_array
-from functx.numpy.selection import sized_where as where
+from functx.numpy.selection import sized_where
 from functx.numpy.sets import bincount, unique
+from functx.tensors import accepting_gpu as _accepting_gpu
 
 _protocols.install_protocols()
+where = _accepting_gpu(sized_where)
 
 
 def _accepting_lists(f: Callable[..., Any]) -> Callable[..., Any]:
     """A NumPy function whose array arguments may be lists that hold tracers, which NumPy itself would not dispatch."""
 
+    @_accepting_gpu
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
         return f(*map(_as_array, args), **{name: value if name == "out" else _as_array(value) for name, value in kwargs.items()})
@@ -62,7 +65,10 @@ _SEQUENCES = {
 
 def __getattr__(name: str) -> Any:
     member = getattr(_np, name)
-    if name in _SEQUENCES or isinstance(member, type) or not callable(member):
+    if name in _SEQUENCES:
+        globals()[name] = member = _accepting_gpu(member)
+        return member
+    if isinstance(member, type) or not callable(member):
         return member
     traced = member in _protocols.FUNCTIONS or isinstance(member, _np.ufunc)
     if traced:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functx import shapes
+from functx import shapes, tensors
 from functx.capture import repeats
 from functx.dtypes import BOOL, INT64, Kind
 from functx.errors import ConcretizationError, IndexOutOfBoundsError, UnsupportedError
@@ -383,7 +383,7 @@ def _check_known(h: Tracer, index: Index) -> None:
     for a in index.advanced:
         array = trace.builder.consts.get(a.handle.atom)
         slot = trace.input_of(a.handle.atom) if array is None else None
-        if slot is not None and slot.array is not None:
+        if slot is not None and slot.array is not None and not tensors.is_ghost(slot.array):
             array = slot.array
         size = h.aval.shape[a.axis]
         if array is not None and isinstance(size, int):

@@ -1,0 +1,177 @@
+"""Running programs: buffers from PyTorch's allocator, launches on the current stream, failed checks as errors with the user's line."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import linecache
+import threading
+import types
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from functx import tensors
+from functx.backend import CompiledStep, write_map
+from functx.backends.loops.control import flattened
+from functx.backends.triton import failures
+from functx.backends.triton.extern import function_for, torch_dtype
+from functx.backends.triton.failures import FailureTable
+from functx.backends.triton.prelude import HEADER, INTERPRETED_HEADER
+from functx.backends.triton.program import Source
+from functx.errors import DeviceMemoryError
+from functx.ir import AbstractArray, Graph
+from functx.memory_plan import MemoryPlan
+from functx.util import zip_strict
+
+_lock = threading.Lock()
+_loaded = 0
+
+
+def load(text: str, *, interpreted: bool) -> types.ModuleType:
+    """A source as a module: its kernels compiled for a GPU when they are first launched, or run by Triton's interpreter."""
+    global _loaded
+    if interpreted:
+        text = text.replace(HEADER, INTERPRETED_HEADER)
+    with _lock:
+        _loaded += 1
+        name = f"<functx program {_loaded}>"
+    module = types.ModuleType(name)
+    module.__file__ = name
+    linecache.cache[name] = len(text), None, text.splitlines(True), name  # where Triton looks for the source of a kernel
+    exec(compile(text, name, "exec"), module.__dict__)
+    return module
+
+
+class TritonCode:
+    """Code that executables of equal graphs share: a source, loaded for a GPU or for the interpreter."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        self._modules: dict[bool, types.ModuleType] = {}
+        self._constants: dict[torch.device, list[torch.Tensor]] = {}
+
+    def module(self, interpreted: bool) -> types.ModuleType:
+        """The loaded program."""
+        if interpreted not in self._modules:
+            self._modules[interpreted] = load(self.source.text, interpreted=interpreted)
+        return self._modules[interpreted]
+
+    def constants(self, device: torch.device) -> list[torch.Tensor]:
+        """The arrays that the program reads, in the memory of a device."""
+        if device not in self._constants:
+            self._constants[device] = [_tensor(np.ascontiguousarray(a)).to(device) for a in self.source.constants]
+        return self._constants[device]
+
+
+class TritonExecutable:
+    """A compiled graph, with the attributes of :class:`functx.backend.Executable`.
+
+    Called with arrays it runs in Triton's interpreter, and returns arrays; with tensors it runs where they are, and returns tensors.
+    """
+
+    def __init__(self, graph: Graph, code: TritonCode, generate: Any, compiled: bool):
+        self.graph, self.code, self._generate, self.compiled = graph, code, generate, compiled
+        self.workspace_bytes = code.source.workspace_bytes
+        self._eqns = flattened(graph)
+        self._functions = {k: function_for(self._eqns[k]) for k in code.source.calls}
+        self._tables: dict[Any, FailureTable] = {}
+        self._in_avals = graph.in_avals
+        self.out_avals, self.writes = graph.out_avals, write_map(graph)
+        self._outs = [(tuple(aval.shape), torch_dtype(aval.dtype)) for aval in self.out_avals]
+
+    @cached_property
+    def source(self) -> str:
+        """The program, generated again when it is asked for: with the lines of this graph."""
+        return self._generate().text
+
+    @cached_property
+    def memory_plan(self) -> MemoryPlan:
+        """Where values live and for how long."""
+        from functx.backends.loops.report import memory_plan
+
+        return memory_plan(self.code.source.program, self.workspace_bytes)
+
+    @cached_property
+    def steps(self) -> tuple[CompiledStep, ...]:
+        """The steps of the program."""
+        from functx.backends.loops.report import steps_of
+
+        steps = steps_of(self._generate().program)
+        return tuple(dataclasses.replace(s, kind="function of PyTorch") if s.kind == "reference implementation" else s for s in steps)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run on one array, or one tensor of a GPU, per input. New values of inputs are left in what was read."""
+        device = next((x.device for x in inputs if isinstance(x, torch.Tensor)), None)
+        if device is not None:
+            return self._run_on(device, [_readable(x) for x in inputs])
+        arrays = [_readable_array(x, aval) for x, aval in zip_strict(inputs, self._in_avals)]
+        given = [_tensor(x) for x in arrays]
+        fresh = [None if k in self.writes else np.empty(aval.shape, aval.dtype) for k, aval in enumerate(self.out_avals)]
+        outputs = [given[self.writes[k]] if x is None else _tensor(x) for k, x in enumerate(fresh)]
+        self._run(given, outputs, torch.device("cpu"))
+        return [arrays[self.writes[k]] if x is None else x for k, x in enumerate(fresh)]
+
+    def _run_on(self, device: torch.device, given: list[torch.Tensor]) -> list[torch.Tensor]:
+        """On a device, whose memory holds inputs and results. Nothing has been launched when memory runs out."""
+        failures.look()
+        with _device(device):
+            try:
+                outputs = [given[self.writes[k]] if k in self.writes else _empty(out, device) for k, out in enumerate(self._outs)]
+                self._run(given, outputs, device)
+            except torch.OutOfMemoryError as error:
+                raise DeviceMemoryError(
+                    f"{device} has no memory left for a compiled function",
+                    why=f"it needs {self.memory_plan.peak} bytes beside its arguments ({self.workspace_bytes} of them workspace); {error}",
+                    fix="free tensors (torch.cuda.empty_cache() gives cached memory back), or give jit a memory_budget",
+                ) from None
+        return outputs
+
+    def _run(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], device: torch.device) -> None:
+        interpreted = device.type == "cpu"
+        module, constants = self.code.module(interpreted), self.code.constants(device)
+        workspace = torch.empty(max(self.workspace_bytes, 1), dtype=torch.uint8, device=device)
+        table = self._table(device) if self.code.source.checks else None
+        module.run(inputs, outputs, constants, workspace, table and table.memory, self._functions)
+        if table is not None:
+            table.after_call()
+
+    def _table(self, device: torch.device) -> FailureTable:
+        if device.type == "cpu":
+            return FailureTable(device, self._eqns)
+        place = device, torch.cuda.current_stream(device).cuda_stream
+        if place not in self._tables:
+            self._tables[place] = FailureTable(device, self._eqns)
+        return self._tables[place]
+
+
+def _device(device: torch.device) -> Any:
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
+def _empty(out: tuple[tuple[int, ...], torch.dtype], device: torch.device) -> torch.Tensor:
+    return torch.empty(out[0], dtype=out[1], device=device)
+
+
+def _readable(x: torch.Tensor) -> torch.Tensor:
+    """The tensor itself if generated code can read it, else a contiguous copy."""
+    plain = x.resolve_conj().resolve_neg() if x.is_complex() else x
+    return plain.contiguous()
+
+
+def _readable_array(x: Any, aval: AbstractArray) -> np.ndarray:
+    """The array itself if generated code can read it, else a C-contiguous copy."""
+    if isinstance(x, np.ndarray) and x.dtype == aval.dtype and x.flags.c_contiguous and x.flags.aligned:
+        return x
+    return np.array(x, dtype=aval.dtype, order="C", copy=True)
+
+
+def _tensor(array: np.ndarray) -> torch.Tensor:
+    """The elements of a C-contiguous array as a tensor in its memory. What is read-only is not written by programs."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return tensors.as_tensor(array.reshape(-1))  # an axis of one element may have any stride

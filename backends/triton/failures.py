@@ -1,0 +1,74 @@
+"""Failed checks on a device: the table into which kernels enter them, and when it is read.
+
+A table holds a count and, for the first failing blocks, check, place and value. Programs without checks have none. In the interpreter it is
+read at the end of the call. On a GPU reading would wait for everything launched before, so the count is copied to the host behind the call,
+and looked at, once it has come, when the next compiled function is called on a GPU, or by ``functx.debug.synchronize()``, which waits for
+it. Until then calls of the program that failed leave their arguments as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from functx.errors import IndexOutOfBoundsError, IntegerOverflowError
+from functx.ir import Eqn
+
+ROWS = 64  # failing blocks that a table has room for (as in the prelude)
+
+_pending: dict[int, FailureTable] = {}  # tables whose counts are on their way, by identity
+
+
+class FailureTable:
+    """The table of one program on one device and stream; ``eqns``: what the program checks, by number."""
+
+    def __init__(self, device: torch.device, eqns: Sequence[Eqn]):
+        self.memory = torch.zeros(1 + 3 * ROWS, dtype=torch.int64, device=device)
+        self._eqns, self._event = eqns, None
+        self._count = torch.empty(1, dtype=torch.int64, pin_memory=True) if device.type == "cuda" else None
+
+    def after_call(self) -> None:
+        """Read the table, or have it read later."""
+        if self._count is None:
+            self.raise_failure()
+            return
+        self._count.copy_(self.memory[:1], non_blocking=True)
+        self._event = torch.cuda.Event()
+        self._event.record()
+        _pending[id(self)] = self
+
+    def look(self, wait: bool) -> None:
+        """Raise a failure, if it is known by now."""
+        if wait:
+            self._event.synchronize()
+        elif not self._event.query():
+            return
+        del _pending[id(self)]
+        if self._count.item():
+            self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """Raise what the table tells, and empty it."""
+        table = self.memory.tolist()
+        if not table[0]:
+            return
+        self.memory.zero_()
+        number, _, value = min(table[1 + 3 * k : 4 + 3 * k] for k in range(min(table[0], ROWS)))
+        raise _error(self._eqns[number], value)
+
+
+def look(wait: bool = False) -> None:
+    """Raise what an earlier call on a GPU has failed with; ``wait``: for all calls so far."""
+    for table in list(_pending.values()):
+        table.look(wait)
+
+
+def _error(eqn: Eqn, value: int) -> Exception:
+    where: Any = eqn.source.describe() if eqn.source else None
+    if eqn.primitive.name == "convert":
+        return IntegerOverflowError(f"Python integer {value} out of bounds for {eqn.params['dtype']}", where=where)
+    sizes, axes = eqn.inputs[0].aval.shape, eqn.params["axes"]
+    axis = next((a for a in axes if not -sizes[a] <= value < sizes[a]), axes[0])
+    return IndexOutOfBoundsError(f"index {value} is out of bounds for axis {axis} with size {sizes[axis]}", where=where)

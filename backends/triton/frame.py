@@ -1,0 +1,280 @@
+"""What every part of a kernel's text is written with: parameters and their names, blocks and masks, values that pass between stages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from functx.backends.loops.affine import Affine, LoopVar, substitute, var
+from functx.backends.loops.nodes import Check, Effect, Kernel, Load, Node, Place, Running, Stage, Storage, Store
+from functx.backends.triton.blocks import Dim, layout, needs_int64
+from functx.backends.triton.text import Writer, affine_text, digits, unravel
+from functx.backends.triton.types import part_type
+from functx.dtypes import INT64
+from functx.ir import Var
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Memory that launches of one kernel share: so many elements from a byte of the scratch memory on."""
+
+    offset: int
+    count: int
+    dtype: np.dtype
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A buffer that a kernel gets: a variable in some place, or scratch memory; neither: the table of failed checks."""
+
+    storage: Storage | None = None
+    var: Var | None = None
+    scratch: Scratch | None = None
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of its elements."""
+        if self.scratch is not None:
+            return self.scratch.dtype
+        return INT64 if self.var is None else part_type(self.var.aval.dtype)
+
+
+FAILURES = Parameter()
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel as text that names it by ``{name}``, and what a call passes. ``fill``: scratch memory to be filled with -1 before."""
+
+    text: str
+    parameters: tuple[Parameter, ...]
+    grid: int
+    warps: int
+    suffix: str = ""
+    fill: Scratch | None = None
+
+
+@dataclass
+class Arena:
+    """Scratch memory of one kernel, given out in pieces."""
+
+    bytes: int = 0
+
+    def take(self, count: int, dtype: np.dtype) -> Scratch:
+        """A piece of it."""
+        start = self.bytes
+        self.bytes += -(-count * dtype.itemsize // 64) * 64
+        return Scratch(start, count, dtype)
+
+
+@dataclass
+class Writing:
+    """What is known while a stage is written.
+
+    Attributes:
+      own: its dimension of the block, None if it has no loops.
+      masks: by dimension, the variable that tells which places exist.
+    """
+
+    number: int
+    stage: Stage
+    own: Dim | None
+    masks: dict[int, str]
+
+
+class Frame:
+    """The surroundings of a kernel's stages.
+
+    Args:
+      order: of a store to places that may come twice: per place, the number of the last value that is stored there.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        storage: Mapping[Var, Storage],
+        arena: Arena,
+        guarded: bool = False,
+        order: Scratch | None = None,
+        suffix: str = "",
+    ):
+        self.kernel, self.storage, self.arena, self.order, self.suffix = kernel, storage, arena, order, suffix
+        self.guarded = guarded
+        self.layout = layout(kernel)
+        self.w = Writer()
+        self.parameters: list[Parameter] = []
+        self.scratch: dict[Var, Scratch] = {}
+        self.alias: dict[tuple[int, int], str] = {}  # values, by stage and node, that have a name already
+        self.carried: dict[Var, tuple[str, frozenset[int]]] = {}  # results for later stages, with the dimensions that they have
+        self.dims = {v: at for at, d in self.layout.outer.items() for v in d.axes}
+        self.integer = "tl.int64" if needs_int64(kernel) else "tl.int32"
+        self.forward = self._forwarded()
+
+    # --- names ----------------------------------------------------------------------------------------------------------------------------
+
+    def _name(self, p: Parameter) -> str:
+        return "failures" if p == FAILURES else f"a{self.parameters.index(p)}"
+
+    def _parameter(self, p: Parameter) -> str:
+        if p.storage is not None:  # values that share memory are one parameter
+            p = next((q for q in self.parameters if q.storage == p.storage and q.dtype == p.dtype), p)
+        if p not in self.parameters:
+            self.parameters.append(p)
+        return self._name(p)
+
+    def _variable(self, k: int) -> Callable[[Node], str]:
+        prefix = "v" if len(self.kernel.stages) == 1 else f"v{k}_"
+        return lambda node: self.alias.get((k, node.id)) or f"{prefix}{node.id}"
+
+    def _affine(self, s: Writing, x: Affine) -> str:
+        return affine_text(x, self._variable(s.number))
+
+    def _buffer(self, v: Var) -> str | None:
+        """The parameter in which a variable lies; None where it lies nowhere."""
+        place = self.storage[v].place
+        if place is Place.ROW:
+            return self._parameter(Parameter(scratch=self.scratch[v])) if v in self.scratch else None
+        return None if place is Place.REGISTER else self._parameter(Parameter(self.storage[v], v))
+
+    # --- dimensions -----------------------------------------------------------------------------------------------------------------------
+
+    def _of(self, loop_vars: Iterable[LoopVar]) -> frozenset[int]:
+        return frozenset(self.dims[v] for v in loop_vars if v in self.dims)
+
+    def _everywhere(self, s: Writing) -> frozenset[int]:
+        return frozenset(self.layout.outer) | (frozenset((self.layout.inner_at,)) if s.own else frozenset())
+
+    def _spread(self, s: Writing, text: str, has: frozenset[int], wanted: frozenset[int]) -> str:
+        """A value over all dimensions that are wanted."""
+        if wanted <= has:
+            return text
+        shape = self._shape(s, wanted | has)
+        return f"tl.full({shape}, {text}, {self.integer})" if text.isdigit() else f"tl.broadcast_to({text}, {shape})"
+
+    def _shape(self, s: Writing, dims: frozenset[int]) -> str:
+        blocks = {at: d.block for at, d in self.layout.outer.items()}
+        if s.own:
+            blocks[self.layout.inner_at] = s.own.block
+        return f"[{', '.join(str(blocks[at]) if at in dims else '1' for at in range(self.layout.rank))}]"
+
+    def _offset(self, s: Writing, x: Affine, dims: frozenset[int]) -> str:
+        """A place in memory for every place of the dimensions."""
+        return self._spread(s, self._affine(s, x), self._of(x.loop_vars()), dims)
+
+    def _range(self, at: int, block: int) -> str:
+        """The places of a block along one of its dimensions."""
+        text = f"tl.arange(0, {block})"
+        if self.layout.rank == 2:
+            text += "[:, None]" if at == 0 else "[None, :]"
+        return f"{text}.to(tl.int64)" if self.integer == "tl.int64" else text
+
+    def _mask(self, s: Writing, dims: Iterable[int], *more: str) -> str:
+        parts = [*(s.masks[at] for at in sorted(dims) if at in s.masks), *more]
+        return " & ".join(parts)
+
+    def _soundness(self, v: Var) -> list[str]:
+        return ["sound"] if self.guarded and self.storage[v].place is Place.INPUT else []
+
+    def _outer(self) -> dict[int, str]:
+        """Definitions of the outer loop variables; the masks of their dimensions."""
+        found, masks = self.layout, {}
+        blocks = {at: -(-d.count // d.block) for at, d in found.outer.items()}
+        counts = [*((v.key, v.size) for v in found.scalar), *blocks.items(), ("piece", found.pieces)]
+        numbers = self._numbers([(part, count) for part, count in counts if count > 1])
+        for v in found.scalar:
+            self.w.line(f"{v.key} = {numbers[v.key]}")
+        if found.pieces > 1:
+            self.w.line(f"piece = {numbers['piece']}")
+        for at, d in found.outer.items():
+            name = d.axes[0].key if len(d.axes) == 1 else f"row{at}" if found.rank == 2 else "i"
+            start = f"{bracketed(numbers[at])} * {d.block} + " if at in numbers else ""
+            self.w.line(f"{name} = {start}{self._range(at, d.block)}")
+            if not d.is_exact:
+                masks[at] = f"inside{at}" if found.rank == 2 else "inside"
+                self.w.line(f"{masks[at]} = {name} < {d.count}")
+            for line in unravel(name, d.axes):
+                self.w.line(line)
+        return masks
+
+    def _numbers(self, parts: Sequence[tuple[object, int]]) -> dict[object, str]:
+        """Which of its counts a program has of each part of the grid, the last of them running fastest."""
+        if not parts:
+            return {}
+        program = "tl.program_id(0)" + (".to(tl.int64)" if self.integer == "tl.int64" else "")
+        if len(parts) > 1:
+            self.w.line(f"program = {program}")
+            program = "program"
+        return dict(zip([part for part, _ in parts], digits(program, [count for _, count in parts]), strict=True))
+
+    # --- what passes from stage to stage --------------------------------------------------------------------------------------------------
+
+    def _forwarded(self) -> dict[tuple[int, int], tuple[int, Effect | Load]]:
+        """Loads, by stage and node, of what an earlier stage has in registers at the same place; rows that others read get memory."""
+        known: dict[Var, tuple[int, Effect | Load]] = {}
+        found: dict[tuple[int, int], tuple[int, Effect | Load]] = {}
+        for k, stage in enumerate(self.kernel.stages):
+            for node in stage.nodes:
+                if not isinstance(node, Load) or node.guard is not None:
+                    continue
+                at, source = known.get(node.var, (k, node))
+                if at < k and self._stays(at, source, k, node):
+                    found[k, node.id] = at, source
+                else:
+                    known.setdefault(node.var, (k, node))
+            for e in stage.effects:
+                if isinstance(e, Running) or isinstance(e, Store) and e.op is None:
+                    known[e.var] = k, e
+        self._give_memory(found)
+        return found
+
+    def _give_memory(self, forwarded: Mapping[tuple[int, int], object]) -> None:
+        """Rows of which a stage reads other places than those that it has in registers lie in scratch memory."""
+        for k, stage in enumerate(self.kernel.stages):
+            for node in stage.nodes:
+                if not isinstance(node, Load) or (k, node.id) in forwarded or node.var in self.scratch:
+                    continue
+                if self.storage[node.var].place is Place.ROW:
+                    self.scratch[node.var] = self.arena.take(math.prod(node.var.aval.shape), node.var.aval.dtype)
+
+    def _stays(self, at: int, source: Effect | Load, k: int, node: Load) -> bool:
+        """Whether what a stage has at a place of its own is there when a later one wants that place."""
+        first, second = self.layout.inner[at], self.layout.inner[k]
+        if first is not None and second is not None:
+            if not first.is_whole or [v.size for v in first.axes] != [v.size for v in second.axes]:
+                return False
+        elif first is not second:
+            return False
+        return _place(source.offset, self.kernel.stages[at]) == _place(node.offset, self.kernel.stages[k])
+
+    def _needs_barrier(self, k: int) -> bool:
+        """Whether a stage reads from memory what an earlier one wrote there, or overwrites what an earlier one read."""
+        here, before = self.kernel.stages[k], self.kernel.stages[:k]
+        written = {self._memory(e.var) for s in before for e in s.effects if not isinstance(e, Check)} - {None}
+        read = {self._memory(n.var) for s in before for n in s.nodes if isinstance(n, Load)} - {None}
+        reads = {self._memory(n.var) for n in here.nodes if isinstance(n, Load) and (k, n.id) not in self.forward}
+        writes = {self._memory(e.var) for e in here.effects if not isinstance(e, Check)}
+        return bool(written & reads or read & writes or written & writes)
+
+    def _memory(self, v: Var) -> object:
+        place = self.storage[v].place
+        if place is Place.REGISTER or place is Place.ROW and v not in self.scratch:
+            return None
+        return v if place is Place.ROW else self.storage[v]
+
+
+def place_of(buffer: str, offset: str, more: str = "") -> str:
+    """A pointer to a place of a buffer."""
+    return buffer if not more and offset == "0" else f"{buffer} + {more}{bracketed(offset)}"
+
+
+def bracketed(text: str) -> str:
+    return text if text.isidentifier() or text.isdigit() or text.startswith("tl.") else f"({text})"
+
+
+def _place(offset: Affine, stage: Stage) -> str:
+    """An offset as text in which the stage's own axes are numbered, so that stages compare."""
+    own = {v: LoopVar(f"#{k}", v.size) for k, v in enumerate(stage.axes)}
+    return substitute(offset, lambda v: var(own[v]) if v in own else None).key
