@@ -507,6 +507,9 @@ def _set_each(h: Tracer, mask: Tracer, v: Tracer) -> None:
     total = shapes.size(mask.aval.shape)
     places = bound.places(current_trace().tracer(b.reshape(mask.atom, shape=(total,))))
     rows = b.reshape(h.atom, shape=(total, *shape[covered:]))
+    (count,), given = places.aval.shape, v.aval.shape[: v.aval.ndim - h.aval.ndim + covered]
+    if not all(shapes.stretches(d, count) for d in given):
+        raise count.number_needed(f"whether {shapes.show(given)} values fit the selected elements depends on how many these are")
     update = assigned(v, (*places.aval.shape, *shape[covered:]), h.aval.dtype)
     write(h, b.reshape(b.scatter_set(rows, update, places.atom, axes=(0,)), shape=shape))
 
