@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Collection, Container, Sequence
 from typing import Any
 
-from functx import trees
+from functx import tensors, trees
 from functx.dims import HINT, Dim
 from functx.dtypes import UINT8, Kind
 from functx.ir import AbstractArray, Atom, Graph, Input, InRole, Var
@@ -128,6 +128,11 @@ def with_sizes(graph: Graph, residuals: int, sizes: Sizes) -> tuple[Graph, list[
     return graph.replace(inputs=inputs), avals
 
 
+def _type_of(value: Any) -> AbstractArray:
+    """The type of a residual: a traced value, an array, or a tensor of a GPU."""
+    return value.aval if isinstance(value, Tracer) else tensors.type_of(value) or type_of_value(value)
+
+
 class Backward:
     """A backward half: residuals and cotangents to gradients. It is callable, as constant results of traced functions must be.
 
@@ -164,7 +169,7 @@ class Backward:
         """The cotangents of all arguments, in their structure."""
         given = [v for v, flag in zip_strict(cotangent_leaves(ct, self._out_tree), self.with_tangent) if flag]
         trace = current_trace()
-        types = fitted(self._graph, [Var(v.aval if isinstance(v, Tracer) else type_of_value(v)) for v in residuals])
+        types = fitted(self._graph, [Var(_type_of(v)) for v in residuals])
         cotangents = types.in_vars[len(residuals) :]
         cts = [None if v is None else fitting(v, var, "cotangent") for v, var in zip_strict(given, cotangents)]
         values = self._run(residuals, cts)
