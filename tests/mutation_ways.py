@@ -140,7 +140,7 @@ def _steps(array: np.ndarray) -> list[int]:
     return [s for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
 
 
-UNKNOWN = ("through a mask whose value is unknown", "of views at traced places cannot be answered")
+UNKNOWN = ("depends on the values of arrays, which are unknown", "of views at traced places cannot be answered")
 
 
 def refuse(error: BaseException, program: mutations.Program, overlaps: bool) -> None:
