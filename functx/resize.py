@@ -77,6 +77,35 @@ def symbols_of(graph: Graph) -> set[Any]:
     return found - bound
 
 
+class Binders:
+    """Which equations stay because of the sizes that they bind, for who goes from the last equation to the first and drops some."""
+
+    def __init__(self, eqns: Sequence[Eqn]):
+        self._bind = any(_binds(eqn) for eqn in eqns)
+        self._mentioned: set[Any] = set()
+
+    def needs(self, eqn: Eqn) -> bool:
+        """Whether an equation binds a size that one mentions which stays."""
+        return self._bind and not self._mentioned.isdisjoint(_binds(eqn))
+
+    def keep(self, eqn: Eqn) -> None:
+        """The equation stays, and what it mentions is needed."""
+        if self._bind:
+
+            def note(dim: Dim) -> Dim:
+                self._mentioned.update(dim.expr.free_symbols)
+                return dim
+
+            resized_params(eqn.params, note)
+            for var in eqn.outputs:
+                resized(var.aval, note)
+
+
+def _binds(eqn: Eqn) -> set[Any]:
+    dim = eqn.params.get(eqn.primitive.binds)
+    return dim.expr.free_symbols if isinstance(dim, Dim) else set()
+
+
 def fitted(graph: Graph, atoms: Sequence[Atom]) -> Graph:
     """The graph at the sizes that its first inputs have where they stand for ``atoms``."""
     if not graph.symbolic:

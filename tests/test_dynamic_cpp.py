@@ -97,3 +97,30 @@ def test_arguments_of_any_size_are_updated_in_their_own_buffers():
         np.testing.assert_array_equal(y, plain_y)
         assert same is y and np.shares_memory(tail, x) and tail.shape == (n - 1,)
     assert jitted.cache_info().compilations == 1
+
+
+LOOPS_AND_SIZES = {
+    "a carry of such a size": lambda x: fx.while_loop(lambda c: c.sum() < 50, lambda c: c * c + 1, x[x > 0]).sum(),
+    "selected anew in every step": lambda x: fx.fori_loop(
+        0, (x[0] * 2).astype(np.int64), lambda i, c: c + (np.sort(x[x > i]) ** 2).sum() * c, x[0]
+    ),
+    "only the size counts": lambda x: fx.fori_loop(0, 3, lambda i, c: c + x[x > i].shape[0] * x[0], 0.0),
+    "in a scan": lambda x: fx.scan(lambda c, v: (c + (x[x > v] * c).sum() / (x[x > v].shape[0] + 1), c), x[0], x)[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("f", LOOPS_AND_SIZES.values(), ids=LOOPS_AND_SIZES)
+def test_loops_over_what_data_selects(f):
+    """Values and gradients; the reference backend says what is right."""
+    value, slope = fx.jit(f, backend="cpp"), fx.jit(fx.grad(f), backend="cpp")
+    for x in (np.array([1.0, -1.0, 2.0]), np.array([1.5, 0.5, 2.5])):
+        np.testing.assert_allclose(value(x), fx.jit(f, backend="reference")(x), rtol=1e-12)
+        np.testing.assert_allclose(slope(x), fx.jit(fx.grad(f), backend="reference")(x), rtol=1e-12)
+
+
+def test_empty_axes_of_declared_sizes():
+    f = fx.jit(lambda x, y: (x.ravel(), x.sum(1) + y.sum()), backend="cpp", dynamic=True)
+    for n, m in [(0, 3), (2, 3), (0, 1)]:
+        x, y = np.ones((n, m)), np.ones((m, n))
+        for got, want in zip(f(x, y), (x.ravel(), x.sum(1) + y.sum()), strict=True):
+            np.testing.assert_array_equal(got, want)

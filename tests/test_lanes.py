@@ -34,6 +34,16 @@ def test_each_lane_has_its_own_number_of_steps_on_the_way_back():
     np.testing.assert_allclose(slope(a), 1 / (3 * fx.vmap(cube_root)(a) ** 2 + 1), rtol=1e-9)
 
 
+def test_lanes_of_lanes():
+    a = np.abs(np.linspace(-20.0, 20.0, 12)).reshape(3, 4) + 1
+    for wrap in (lambda f: fx.vmap(fx.vmap(fx.grad(f))), lambda f: fx.vmap(fx.vmap(fx.grad(f)), 1, 1)):
+        slope = fx.jit(wrap(cube_root), backend="cpp")
+        np.testing.assert_allclose(slope(a), 1 / (3 * fx.vmap(fx.vmap(cube_root))(a) ** 2 + 1), rtol=1e-9)
+    curved = fx.jit(fx.vmap(fx.hessian(lambda v: cube_root(v[0]) * v[1])), backend="cpp")
+    points = np.stack([a[0], a[1]], 1)
+    np.testing.assert_allclose(curved(points), [fx.hessian(lambda v: cube_root(v[0]) * v[1])(p) for p in points], rtol=1e-7)
+
+
 def test_few_lanes_are_not_shared():
     solve = fx.jit(fx.vmap(cube_root), backend="cpp")
     assert "statuses" not in solve.code(np.ones(20))

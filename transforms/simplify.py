@@ -11,6 +11,7 @@ from functx.dtypes import is_inexact
 from functx.interpret import eval_eqn
 from functx.ir import Atom, Eqn, Graph, Literal, Var, read
 from functx.primitive import Emitter
+from functx.resize import Binders
 from functx.shapes import is_static
 from functx.util import zip_strict
 
@@ -36,11 +37,12 @@ def dead_code(graph: Graph) -> Graph:
 
 def _live(eqns: Sequence[Eqn], live: set[Atom]) -> list[Eqn]:
     """The equations that compute what is in ``live``, last first; adds what they read to it."""
-    kept = []
+    kept, binders = [], Binders(eqns)
     for eqn in reversed(eqns):
-        if eqn.effect or not live.isdisjoint(eqn.outputs):
+        if eqn.effect or not live.isdisjoint(eqn.outputs) or binders.needs(eqn):
             eqn = _pruned(eqn, live)
             live.update(eqn.inputs)
+            binders.keep(eqn)
             kept.append(eqn)
     return kept
 

@@ -451,6 +451,8 @@ class _KernelEmitter:
     def _combine(self, sums: list[Accumulate], kept: int, pieces: str) -> None:
         for e in sums:
             s, out = self._sum(e), self._access(e)
+            if not out:
+                continue  # nobody reads it
             with self.w.block(loop("k", hi=str(kept))):
                 self.w.line(declare(e, s))
                 with self.w.block(loop("piece", hi=pieces)):

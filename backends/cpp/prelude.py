@@ -71,7 +71,7 @@ struct Block {
     data = nullptr;
     return memory;
   }
-  bool grow(int64_t wanted) { return wanted <= bytes || reserve(wanted < bytes * 2 ? bytes * 2 : wanted); }
+  bool grow(int64_t wanted) { return (data && wanted <= bytes) || reserve(wanted < bytes * 2 ? bytes * 2 : wanted); }
 };
 static int out_of_memory(FunctxCall* call, int64_t bytes) {
   call->error_kind = FUNCTX_OUT_OF_MEMORY, call->error_values[0] = bytes;

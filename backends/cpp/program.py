@@ -128,7 +128,7 @@ class _ProgramEmitter:
             storage = self.program.storage[v]
             if storage.place is Place.HEAP and storage not in self.reserved:
                 self.reserved.add(storage)
-                if not (isinstance(step, NativeCall) and step.binds is not None and v in step.outputs):
+                if not (isinstance(step, NativeCall) and v in step.grown):
                     n = size_text(nbytes(v))
                     self.body.append(f"if (!block{storage.index}.reserve({n})) return out_of_memory(call, {n});")
 

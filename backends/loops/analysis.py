@@ -166,7 +166,8 @@ class _Analyser:
         stack: list[Atom] = list(self.graph.out_atoms)
         stack += [check.atom for checks in self.checks.values() for check in checks]
         live: set[int] = set()
-        pending = [i for i, eqn in enumerate(self.eqns) if eqn.effect]
+        binders = set(self.binders.values())  # what tells a size may be read by nobody
+        pending = [i for i, eqn in enumerate(self.eqns) if eqn.effect or not binders.isdisjoint(eqn.outputs)]
         while stack or pending:
             number = pending.pop() if pending else self.numbers.get(stack.pop())
             if number is not None and number not in live:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from functx.backends.loops.affine import ZERO, Affine, LoopVar, var
-from functx.backends.loops.nodes import Form, Load, Node
+from functx.backends.loops.nodes import Form, Inside, Load, Node, affines_of
 from functx.backends.loops.ordering import ordered
 from functx.backends.loops.roots import Analysis, CallRoot, CheckRoot, MatMulRoot, ReduceRoot, Root, RunningRoot, SortRoot, StoreRoot
 from functx.backends.loops.scope import Index, Scope
@@ -138,7 +138,7 @@ class _Placer:
         for node in scope.nodes:
             if isinstance(node, Load):
                 loads.setdefault(node.var, []).append(node.index)
-        reads = set(loads) | self.analysis.binders_of([*kept, *reduced, *(d for v in outputs(root) for d in v.aval.shape)])
+        reads = set(loads) | self._binders(root, scope, (*kept, *reduced))
         base = getattr(root, "base", None)
         if base is not None:
             reads.add(base)
@@ -148,6 +148,16 @@ class _Placer:
         own = [var(a) for a in axes]
         elsewhere = {v for v, places in loads.items() if any(_places(v, i) != own for i in places)}
         return View(root, tuple(axes), n, scope.nodes, loads, reads, after, elsewhere, self._overwrites(root, elsewhere))
+
+    def _binders(self, root: Root, scope: Scope, iteration: Shape) -> set[Var]:
+        """What tells sizes that a root computes with."""
+        if not self.analysis.binders:
+            return set()
+        sizes = [*iteration, *(d for v in outputs(root) for d in v.aval.shape)]
+        for node in scope.nodes:
+            sizes += [d for a in affines_of(node) for d in (a.const, *(c for _, c in a.terms))]
+            sizes += [d for d in (node.lo, node.hi) if d is not None] if isinstance(node, Inside) else []
+        return self.analysis.binders_of(sizes)
 
     def _overwrites(self, root: Root, elsewhere: set[Var]) -> set[Var]:
         written, base = self.analysis.written, getattr(root, "base", None)

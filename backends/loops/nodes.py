@@ -260,6 +260,13 @@ class NativeCall(Call):
         """The size that it finds; its results, of a loop those beyond the carry, are of that length."""
         return self.equation.params.get(self.equation.primitive.binds)
 
+    @property
+    def grown(self) -> tuple[Var, ...]:
+        """The results whose memory it takes by itself, as it finds out how much: all, but for the carry of a loop."""
+        p = self.equation.params
+        carries = len(self.inputs) - p["conds"] - p["consts"] if "conds" in p else 0
+        return self.outputs[carries:] if self.binds is not None else ()
+
 
 @dataclass(eq=False, slots=True)
 class Selection(NativeCall):

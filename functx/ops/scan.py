@@ -15,8 +15,9 @@ import numpy as np
 from functx import shapes
 from functx.dtypes import is_inexact
 from functx.interpret import eval_graph
-from functx.ir import AbstractArray, Atom, Graph, Input, Output, Var
+from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, Output, Var
 from functx.primitive import Emitter, Primitive
+from functx.resize import Binders, symbols_of
 from functx.util import split_list, spread, zip_strict
 
 
@@ -59,20 +60,24 @@ def grown(flags: list[bool], start: int, more: Callable[[list[bool]], Sequence[b
 def needed_inputs(graph: Graph, wanted: Sequence[bool]) -> list[bool]:
     """Which inputs the wanted outputs of a graph depend on; effects are always wanted."""
     live: set[Atom] = {a for a, flag in zip_strict(graph.out_atoms, wanted) if flag}
-    for eqn in reversed(graph.eqns):
-        if eqn.effect or not live.isdisjoint(eqn.outputs):
-            live.update(eqn.inputs)
+    _kept(graph, live)
     return [v in live for v in graph.in_vars]
+
+
+def _kept(graph: Graph, live: set[Atom]) -> list[Eqn]:
+    """The equations that compute what is in ``live``, last first; what they read joins it."""
+    kept, binders = [], Binders(graph.eqns)
+    for eqn in reversed(graph.eqns):
+        if eqn.effect or not live.isdisjoint(eqn.outputs) or binders.needs(eqn):
+            live.update(eqn.inputs)
+            binders.keep(eqn)
+            kept.append(eqn)
+    return kept
 
 
 def narrowed(graph: Graph, inputs: Sequence[bool], outputs: Sequence[bool]) -> Graph:
     """A graph with some of its inputs and outputs, what these need, and all effects."""
-    live: set[Atom] = {a for a, flag in zip_strict(graph.out_atoms, outputs) if flag}
-    eqns = []
-    for eqn in reversed(graph.eqns):
-        if eqn.effect or not live.isdisjoint(eqn.outputs):
-            live.update(eqn.inputs)
-            eqns.append(eqn)
+    eqns = _kept(graph, {a for a, flag in zip_strict(graph.out_atoms, outputs) if flag})
     return graph.replace(
         inputs=tuple(selected(graph.inputs, inputs)), eqns=tuple(reversed(eqns)), outputs=tuple(selected(graph.outputs, outputs))
     )
@@ -167,9 +172,7 @@ def _scan_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph:
     consts, carries = params["consts"], params["carries"]
     flags = grown(list(active), consts, lambda f: reached(graph, f)[:carries])
     priced = [consts <= i < consts + carries for i in range(len(ins))]
-    forward, backward, in_mask, out_mask = b.interpreter.split(graph, flags, priced)
-    if any(not shapes.is_static(a.aval.shape) for a in forward.out_atoms[len(graph.outputs) :]):
-        return _run_again(b, ins, flags, graph, params)
+    forward, backward, in_mask, out_mask = halves(b, graph, flags, priced)
     fixed, stepped = invariant(forward, len(graph.outputs), consts)
     slices = dict(zip_strict(forward.in_vars[consts + carries :], ins[consts + carries :]))
     residuals = [forward.outputs[len(graph.outputs) + k] for k in stepped]
@@ -183,6 +186,19 @@ def _scan_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph:
         return pull_steps(b, ins, outs, cts, stacks, graph, (backward, in_mask, out_mask, fixed, stepped), params)
 
     return outs, pull
+
+
+def halves(b: Emitter, graph: Graph, active: Sequence[bool], priced: Sequence[bool]) -> tuple[Graph, Graph, list[bool], list[bool]]:
+    """A body as a forward and a backward side. Where the backward side has sizes that the body itself finds, steps have none in common:
+    then what goes into a step is kept, and the step runs again on the way back.
+    """
+    forward, backward, in_mask, out_mask = b.interpreter.split(graph, active, priced)
+    found = {eqn.params[eqn.primitive.binds] for eqn in graph.eqns if eqn.params.get(eqn.primitive.binds) is not None}
+    if symbols_of(backward).isdisjoint(s for d in found for s in d.expr.free_symbols):
+        return forward, backward, in_mask, out_mask
+    mask = [is_inexact(a.aval.dtype) for a in graph.out_atoms]
+    backward, in_mask, _ = b.interpreter.vjp(graph, active, mask)
+    return graph.replace(outputs=(*graph.outputs, *map(Output, graph.in_vars))), backward, in_mask, mask
 
 
 def invariant(forward: Graph, outputs: int, consts: int) -> tuple[dict[int, int], list[int]]:
@@ -230,23 +246,6 @@ def pull_steps(
     return [found.get(i) for i in range(len(ins))]
 
 
-def _run_again(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], graph: Graph, params: dict[str, Any]) -> Any:
-    """Reverse mode of a scan whose residuals have no common size: keep what goes into every step, and run each again on the way back."""
-    consts, carries = params["consts"], params["carries"]
-    entering = graph.replace(outputs=(*graph.outputs, *(Output(v) for v in graph.in_vars[consts : consts + carries])))
-    results = b.scan(*ins, graph=entering, **params)
-    outs, states = split_list(results, len(graph.outputs))
-
-    def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
-        backward, in_mask, _ = b.interpreter.vjp(graph, active, [is_inexact(a.aval.dtype) for a in graph.out_atoms])
-        stacks = [*states, *ins[consts + carries :]]
-        fixed, stepped = {k: k for k in range(consts)}, list(range(consts, len(graph.inputs)))
-        out_mask = [is_inexact(a.aval.dtype) for a in graph.out_atoms]
-        return pull_steps(b, ins, outs, cts, stacks, graph, (backward, in_mask, out_mask, fixed, stepped), params)
-
-    return outs, pull
-
-
 def _scan_prune(
     ins: Sequence[Atom], used: Sequence[bool], *, graph: Graph, consts: int, carries: int, **params: Any
 ) -> tuple[list[Atom], dict[str, Any], list[bool]]:
@@ -283,7 +282,9 @@ scan = Primitive(
 
 
 def _whole_batch(b: Emitter, ins: Sequence[Atom], batched: Sequence[bool], size: Any, *, graph: Graph) -> tuple[Sequence[Atom], list[bool]]:
-    return over_lanes(b, ins, batched, size, graph), [True] * len(graph.outputs)
+    lanes = [Var(AbstractArray(a.aval.shape[1:], a.aval.dtype)) if flag else a for a, flag in zip_strict(ins, batched)]
+    again = as_graph(b, whole, lanes, {"graph": graph})  # still a whole, for what maps these lanes in turn
+    return over_lanes(b, ins, batched, size, again), [True] * len(graph.outputs)
 
 
 def over_lanes(b: Emitter, ins: Sequence[Atom], batched: Sequence[bool], size: Any, graph: Graph) -> Sequence[Atom]:

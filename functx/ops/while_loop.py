@@ -19,6 +19,7 @@ from functx.ops.scan import (
     as_arrays,
     as_graph,
     grown,
+    halves,
     invariant,
     narrowed,
     needed_inputs,
@@ -123,7 +124,7 @@ def _pull_while(
     graph, conds, consts = params["graph"], params["conds"], params["consts"]
     carries = len(ins) - conds - consts
     flags = grown(list(active[conds:]), consts, lambda f: reached(graph, f)[:carries])
-    forward, backward, in_mask, out_mask = b.interpreter.split(graph, flags, [i >= consts for i in range(len(flags))])
+    forward, backward, in_mask, out_mask = halves(b, graph, flags, [i >= consts for i in range(len(flags))])
     fixed, stepped = invariant(forward, len(graph.outputs), consts)
     inner = b.interpreter.emitter()
     outs = inner.inline(forward, forward.in_vars)
@@ -138,8 +139,8 @@ def _pull_while(
         inputs=(*backward.inputs[: len(fixed) + len(stepped)], Input(dummy), *backward.inputs[len(fixed) + len(stepped) :])
     )
     options = {"length": steps, "reverse": False, "consts": consts, "carries": carries}
-    halves = (back, in_mask, out_mask, fixed, [*stepped, len(fixed) + len(stepped)])
-    found = pull_steps(b, ins[conds:], done, cts, stacks, graph, halves, options)
+    sides = (back, in_mask, out_mask, fixed, [*stepped, len(fixed) + len(stepped)])
+    found = pull_steps(b, ins[conds:], done, cts, stacks, graph, sides, options)
     return [None] * conds + found
 
 
