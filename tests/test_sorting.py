@@ -157,3 +157,13 @@ def test_unique_with_known_and_unknown_values(x, equal_nan):
     oracles.assert_same((got[1][:n], got[2], got[3]), (index, inverse, np.append(counts, [0, 0])))
     oracles.assert_same(got, fnp.unique(x, **flags, equal_nan=equal_nan, size=n + 2, fill_value=7))
     assert fx.jvp(lambda x: np.unique(x, equal_nan=equal_nan), (x,), (x,))[0].shape == (n,)
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (1, 5, 1), (3, 4, 1), (2, 3, 1, 1), (0, 1), (5, 1, 2)])
+def test_compiled_sorts_along_an_axis_before_others_of_one_element(shape):
+    """Rows are what is left of the other axes, wherever these are."""
+    x = np.random.default_rng(0).permutation(int(np.prod(shape))).reshape(shape).astype(float)
+    for axis in range(x.ndim):
+        for f in (np.sort, np.argsort):
+            got = fx.jit(lambda x, f=f, axis=axis: f(x, axis=axis), backend="cpp")(x)
+            np.testing.assert_array_equal(got, f(x, axis=axis))

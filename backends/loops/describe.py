@@ -189,7 +189,7 @@ class Describer:
         order = [*(a for a in range(len(shape)) if a != axis), axis]
         inputs = [x if last and x in self.memory else self._permuted(number, x, order, x.aval.dtype) for x in eqn.inputs]
         outputs = [v if last else Var(x.aval) for v, x in zip_strict(eqn.outputs, inputs)]
-        self._sorted(number, inputs, outputs, shape[axis], eqn.params["num_keys"])
+        self._sorted(number, inputs, outputs, (size(delete(shape, (axis,))), shape[axis]), eqn.params["num_keys"])
         if not last:
             for v, rows in zip_strict(eqn.outputs, outputs):
 
@@ -201,12 +201,15 @@ class Describer:
     def _top_k(self, number: int, eqn: Eqn) -> None:
         (x,) = eqn.inputs
         rows = x if x in self.memory else self._permuted(number, x, range(x.aval.ndim), x.aval.dtype)
-        self._sorted(number, [rows], eqn.outputs, x.aval.shape[-1], 1, eqn.params["k"])
+        self._sorted(number, [rows], eqn.outputs, (size(x.aval.shape[:-1]), x.aval.shape[-1]), 1, eqn.params["k"])
 
-    def _sorted(self, number: int, inputs: Sequence[Var], outputs: Sequence[Var], n: int, keys: int, top: int | None = None) -> None:
+    def _sorted(
+        self, number: int, inputs: Sequence[Var], outputs: Sequence[Var], sizes: tuple[Size, Size], keys: int, top: int | None = None
+    ) -> None:
+        """``sizes``: how many rows, of how many elements."""
         order = Var(AbstractArray((2, *inputs[0].aval.shape), INT64))
         self.memory.update(outputs)
-        self.roots.append(SortRoot(number, tuple(inputs), tuple(outputs), order, size(inputs[0].aval.shape[:-1]), n, keys, top))
+        self.roots.append(SortRoot(number, tuple(inputs), tuple(outputs), order, *sizes, keys, top))
 
     def _base(self, number: int, atom: Atom) -> Var:
         """The array that is partly overwritten, in memory."""
