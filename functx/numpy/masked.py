@@ -110,10 +110,10 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin, promote.ArrayLike):
         return self.as_array().__array__(*args, **kwargs)
 
     def __getitem__(self, key: Any) -> Any:
-        return self.as_array()[key]
+        return self.as_array()[_plain_key(key)]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.as_array()[key] = value
+        self.as_array()[_plain_key(key)] = value
 
     def __len__(self) -> int:
         return len(self.as_array())
@@ -152,6 +152,10 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin, promote.ArrayLike):
 
 def _plain(value: Any) -> Any:
     return value.as_array() if isinstance(value, Masked) else value
+
+
+def _plain_key(key: Any) -> Any:
+    return tuple(map(_plain, key)) if isinstance(key, tuple) else _plain(key)
 
 
 def _can_reduce(options: dict[str, Any]) -> bool:
