@@ -124,3 +124,11 @@ def test_empty_axes_of_declared_sizes():
         x, y = np.ones((n, m)), np.ones((m, n))
         for got, want in zip(f(x, y), (x.ravel(), x.sum(1) + y.sum()), strict=True):
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_the_place_of_an_extremum_of_nothing_is_an_error(name):
+    jitted = fx.jit(lambda x: getattr(x[x > 0], name)(), backend="cpp")
+    assert jitted(np.array([-1.0, 2.0, 5.0])) == getattr(np.array([2.0, 5.0]), name)()
+    with pytest.raises(ValueError, match="empty sequence"):
+        jitted(-np.ones(3))

@@ -12,6 +12,7 @@ from functx.backends.loops import describe, rules
 from functx.backends.loops.describe import dot_sizes
 from functx.backends.loops.overwrites import Overwrites, Overwritten
 from functx.backends.loops.roots import Analysis, CheckRoot, Target
+from functx.backends.loops.sizes import is_at_least
 from functx.ir import Atom, Eqn, Graph, Literal, OutRole, Var
 from functx.shapes import hints, size_hint
 
@@ -33,6 +34,8 @@ def classify(eqn: Eqn, target: Target, definitions: dict[Var, Eqn]) -> str:
         return name
     if eqn.primitive.multiple:
         return CALL
+    if name in ("argmax", "argmin") and not is_at_least(eqn.inputs[0].aval.shape[eqn.params["axis"]], 1):
+        return CALL  # of nothing there is no place: the reference raises
     if name.startswith("reduce_") or name in ("argmax", "argmin"):
         return REDUCE
     if name == "dot_general":
