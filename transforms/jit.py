@@ -525,25 +525,22 @@ def jit(
     """Compile ``f`` to native code, once per structure and dtypes of its arguments, for their sizes.
 
     The first call is compiled for its very sizes. When an axis is met with a second size, it becomes symbolic, and what is compiled then
-    serves all sizes for which f takes the same decisions (``if x.shape[0] > 64``).
-
-    The compiled function does what f does: results, dtypes, containers, in-place changes of arguments, and errors. Arrays that f closes
-    over are read at every call. Python scalars are arguments like arrays; one whose value f looks at (``if n > 3``, ``range(n)``) becomes
-    part of the key. May be used as a decorator, with options too, and on methods (``self`` must then be a registered container or static).
+    serves all sizes for which f takes the same decisions (``if x.shape[0] > 64``). The compiled function does what f does: results,
+    dtypes, containers, in-place changes of arguments, and errors. Arrays that f closes over are read at every call. Python scalars are
+    arguments like arrays; one whose value f looks at (``if n > 3``, ``range(n)``) becomes part of the key. May be used as a decorator,
+    with options too, and on methods (``self`` must then be a registered container or static).
 
     Args:
       static_argnums, static_argnames: arguments passed to f as they are; they must be hashable and are part of the key.
-      backend: "cpp", "reference", "triton", or another registered one; by default C++ where a compiler is found, and Triton for tensors of
-        a GPU.
+      backend: "cpp", "reference", "triton" or another registered one; by default C++ where there is a compiler, Triton for GPU tensors.
       dynamic: None: as above; False: every distinct shape is compiled by itself; True: all sizes are symbolic from the first call on.
-      dynamic_shapes: which axes are symbolic from the first call on: ``{"x": {0: n}}`` by argument name, with ``n = functx.Dim("n")``, or
-        in containers like the arguments'. One Dim in several places says that these sizes are equal.
+      dynamic_shapes: symbolic axes: ``{"x": {0: n}}`` by argument name, with ``n = functx.Dim("n")``, or in containers like the
+        arguments'. One Dim in several places says that these sizes are equal.
       inline: whether derivatives see through f where it is called inside another transformed function. Where not, its call stays one
         equation, with one more for its backward side, until the whole is compiled.
       partition: what backward passes inside f keep of their forward sides: "minimum_cut" keeps the least of what is not cheap to compute
         again, "save_all" all that a tape would keep, "recompute_all" only what cannot be computed again.
-      memory_budget: keep less than that: a fraction (0.0: inputs only), or bytes as an int. Costly values are then computed again, those
-        first that cost least for their size. Less budget never needs more memory.
+      memory_budget: keep less than that: a fraction (0.0: inputs only), or bytes as an int. Less budget never needs more memory.
       knapsack: how to choose under a budget, "exact" or "greedy".
 
     Raises:
@@ -558,8 +555,7 @@ def jit(
     ... def scale(x, by):
     ...     x *= by
     >>> a = np.array([1.0, 2.0])
-    >>> scale(a, 3.0)
-    >>> a
+    >>> scale(a, 3.0); a
     array([3., 6.])
     """
     refuse_unknown(jit, unknown)
