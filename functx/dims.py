@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from functx.errors import ConcretizationError, FunctxError, ShapeError, UnsupportedError
+from functx.size_algebra import inward
 from functx.sizes import Sizes
 from functx.source import user_source
 
@@ -48,9 +49,11 @@ class Dim:
 
     __slots__ = ("expr", "hint", "sizes")
 
-    # What a size is in computations of floats, a traced Python int, and a true quotient with one. functx.numpy, rooms above, sets them.
+    # What a size is in computations of floats, a traced Python int, a true quotient with one, and a promise that two sizes which depend
+    # on data are equal. functx.numpy, rooms above, sets them.
     as_data: ClassVar[Callable[[Dim], Any]]
     quotient: ClassVar[Callable[[Any, Any], Any]]
+    agree: ClassVar[Callable[[Size, Size], None]]
 
     def __init__(self, name: str, *, min: int = 0, max: int | None = None, hint: int | None = None):
         low, high = operator.index(min), None if max is None else operator.index(max)
@@ -67,7 +70,7 @@ class Dim:
     def _make(expr: sympy.Expr, hint: int, sizes: Sizes | None) -> Size:
         import sympy
 
-        expr = sympy.expand(expr)
+        expr = inward(sympy.expand(expr))
         if sizes is not None:
             expr = sizes.resolve(expr)
         if expr.is_Integer:
@@ -230,6 +233,11 @@ class Dim:
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
         return func(*(Dim.as_data(v) if isinstance(v, Dim) else v for v in args), **kwargs)
 
+    @property
+    def is_found(self) -> bool:
+        """Whether it depends on data: an equation of the function that is being traced finds it."""
+        return self.sizes is not None and self.sizes.is_open and not self.expr.free_symbols.isdisjoint(self.sizes.bound)
+
     def number_needed(self, why: str = "") -> FunctxError:
         """The error for code that asks what number the dimension is."""
         source = user_source()
@@ -238,8 +246,8 @@ class Dim:
                 f"a number is needed here, but the size {self} depends on the values of arrays, which are unknown while tracing",
                 where=source and source.describe(),
                 why=why or f"{self} is how many elements a mask, nonzero, unique, compress or repeat selects",
-                fix="give the size: fnp.nonzero(mask, size=n) (import functx.numpy as fnp), choose with np.where(mask, a, b), or promise "
-                "what you know of it: functx.check(y.shape[0] <= 100)",
+                fix="import functx.numpy as fnp: fnp.zeros(y.shape) and np.minimum(y.shape[0], 3) take such sizes; or give the size: "
+                "fnp.nonzero(mask, size=n), choose with np.where(mask, a, b), or promise what you know: functx.check(y.shape[0] <= 100)",
             )
         return UnsupportedError(
             f"a number is needed here, but the size {self} is symbolic",
@@ -260,7 +268,7 @@ class Dim:
 
     @classmethod
     def parse(cls, text: str, hint: int = HINT) -> Size:
-        """The dimension that prints as ``text``: names, integers, ``+ - * **``, ``floor(a/b)`` and ``Mod(a, b)``."""
+        """The dimension that prints as ``text``: names, integers, ``+ - * **``, ``floor(a/b)``, ``Mod(a, b)``, ``Max`` and ``Min``."""
         import sympy
 
         def build(node: ast.AST) -> Any:
@@ -273,7 +281,7 @@ class Dim:
                     return -build(operand)
                 case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                     return _OPERATORS[type(op)](build(left), build(right))
-                case ast.Call(func=ast.Name(id="floor" | "Mod" as name), args=arguments):
+                case ast.Call(func=ast.Name(id="floor" | "Mod" | "Max" | "Min" as name), args=arguments):
                     return getattr(sympy, name)(*map(build, arguments))
             raise ShapeError(f"{text!r} is no dimension")
 
@@ -320,8 +328,33 @@ def decide(kind: str, difference: Dim) -> bool | None:
 _NOTHING_KNOWN = Sizes({})
 
 
+def at_least(a: Size, b: Size) -> bool | None:
+    """Whether ``a >= b``; None if that depends on sizes that nobody knows."""
+    difference = a - b
+    return decide(">=", difference) if isinstance(difference, Dim) else difference >= 0
+
+
+def greater(a: Size, b: Size) -> Size:
+    """The greater of two sizes; an expression where it is not known which that is."""
+    answer = at_least(a, b)
+    return _extreme("Max", a, b) if answer is None else a if answer else b
+
+
+def smaller(a: Size, b: Size) -> Size:
+    """The smaller of two sizes; an expression where it is not known which that is."""
+    answer = at_least(b, a)
+    return _extreme("Min", a, b) if answer is None else a if answer else b
+
+
+def _extreme(name: str, a: Size, b: Size) -> Size:
+    import sympy
+
+    dim, other = (a, b) if isinstance(a, Dim) else (b, a)
+    return dim._apply(other, getattr(sympy, name))
+
+
 _OF_SIZES = {np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.floor_divide: operator.floordiv,
-             np.remainder: operator.mod, np.maximum: max, np.minimum: min, np.equal: operator.eq, np.not_equal: operator.ne,
+             np.remainder: operator.mod, np.maximum: greater, np.minimum: smaller, np.equal: operator.eq, np.not_equal: operator.ne,
              np.less: operator.lt, np.less_equal: operator.le, np.greater: operator.gt, np.greater_equal: operator.ge}  # fmt: skip
 
 

@@ -215,7 +215,7 @@ def check_writeable(handle: Tracer) -> None:
 def same_place(a: Tracer, b: Tracer) -> bool:
     """Whether two handles are the same view of the same memory (``x[1:] += y`` ends by assigning such a view to itself)."""
     while a is not b:
-        if a.parent is None or b.parent is None or a.view_op != b.view_op:
+        if a.parent is None or b.parent is None or not a.view_op.is_same(b.view_op):
             return False
         a, b = a.parent, b.parent
     return True

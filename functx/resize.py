@@ -50,6 +50,18 @@ def resized_params(params: Mapping[str, Any], change: Change) -> dict[str, Any]:
     return {name: resized(value, change) for name, value in params.items()}
 
 
+def sizes_in(params: Mapping[str, Any]) -> list[Dim]:
+    """The Dims in the parameters of an equation, or of an operation that makes a view."""
+    found: list[Dim] = []
+
+    def note(dim: Dim) -> Dim:
+        found.append(dim)
+        return dim
+
+    resized_params(params, note)
+    return found
+
+
 def at_sizes(eqn: Eqn, sizes: Mapping[Any, int]) -> Eqn:
     """An equation at known sizes. A size that it binds itself stays as it is."""
     return eqn.replace(params=resized_params(eqn.params, lambda dim: dim.at(sizes)))

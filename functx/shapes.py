@@ -7,12 +7,15 @@ the same expression, and is right either way, calls :func:`same`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functx.dims import Dim, decide
+from functx.dims import at_least as at_least
+from functx.dims import greater as greater
+from functx.dims import smaller as smaller
 from functx.errors import ShapeError
 from functx.util import zip_strict
 
@@ -48,12 +51,6 @@ def hints(shape: Iterable[Size]) -> tuple[int, ...]:
     return tuple(d.hint if isinstance(d, Dim) else d for d in shape)
 
 
-def at_least(a: Size, b: Size) -> bool | None:
-    """Whether ``a >= b``; None if that depends on sizes that nobody knows."""
-    difference = a - b
-    return decide(">=", difference) if isinstance(difference, Dim) else difference >= 0
-
-
 def same(a: Size, b: Size) -> bool:
     """Whether two sizes are one expression: nothing is decided, so a False says nothing."""
     return a.expr == b.expr if isinstance(a, Dim) and isinstance(b, Dim) else type(a) is type(b) and a == b
@@ -64,16 +61,34 @@ def same_shape(a: Shape, b: Shape) -> bool:
     return len(a) == len(b) and all(map(same, a, b))
 
 
+def same_params(a: Any, b: Any) -> bool:
+    """Likewise for parameters of equations, or for one of them."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same_params(a[name], b[name]) for name in a)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same_params, a, b))
+    return same(a, b) if isinstance(a, Dim) or isinstance(b, Dim) else type(a) is type(b) and a == b
+
+
 def fit(a: Shape, b: Shape) -> bool:
-    """Whether two shapes are equal. Once a function is traced, what its sizes at that time agree with is taken as known: its decisions
-    are conditions of its graph.
+    """Whether two shapes are equal. Where that depends on data, yes: the compiled function checks it (but no such size is taken for 0
+    or 1). Once a function is traced, what its sizes at that time agree with is taken as known: its decisions are conditions of its graph.
     """
     return len(a) == len(b) and all(map(_fits, a, b))
 
 
 def stretches(a: Size, b: Size) -> bool:
     """Whether an axis of size ``a`` broadcasts to one of size ``b``."""
-    return same(a, 1) or _fits(a, b) or _fits(a, 1)
+    return same(a, 1) or _fits(a, b) or _fits(a, 1) or (same(b, 1) and _agree(a, b))
+
+
+def _agree(a: Size, b: Size) -> bool:
+    """Whether it depends on data if two sizes are equal: the compiled function then checks that they are."""
+    difference = a - b
+    found = isinstance(difference, Dim) and difference.is_found
+    if found:
+        Dim.agree(a, b)
+    return found
 
 
 def _fits(a: Size, b: Size) -> bool:
@@ -81,25 +96,25 @@ def _fits(a: Size, b: Size) -> bool:
     if not isinstance(difference, Dim):
         return difference == 0
     answer = decide("==", difference)
+    if answer is None and not any(same(d, n) for d in (a, b) for n in (0, 1)) and _agree(a, b):
+        return True
     if answer is None and difference.sizes is not None and not difference.sizes.is_open and difference.sizes.present:
         return difference.hint == 0
     return bool(answer)
 
 
 def count(start: Size, stop: Size, step: int) -> Size:
-    """How many numbers ``start, start + step, ...`` come before ``stop``; UnsupportedError if no formula gives it for all sizes.
+    """How many numbers ``start, start + step, ...`` come before ``stop``.
 
     >>> count(0, Dim("n"), 2)
     Dim('floor(n/2 + 1/2)')
     """
     distance = stop - start if step > 0 else start - stop
-    return (distance + abs(step) - 1) // abs(step) if distance >= 0 else 0
+    return (greater(distance, 0) + (abs(step) - 1)) // abs(step)
 
 
 def slice_region(d: Size, start: Size | None, stop: Size | None, step: int | None) -> tuple[Size, Size, int]:
     """Start, number and step of the elements that ``start:stop:step`` selects from an axis of size ``d``: (0, 0, 1) if it selects none.
-
-    UnsupportedError if no formula gives them for all sizes.
 
     >>> slice_region(Dim("n"), None, None, -1)
     (Dim('n - 1'), Dim('n'), -1)
@@ -111,7 +126,7 @@ def slice_region(d: Size, start: Size | None, stop: Size | None, step: int | Non
 
     def bound(b: Size) -> Size:
         b = b + d if b < 0 else b
-        return low if b < low else high if b > high else b
+        return greater(smaller(b, high), low)
 
     first = (low if step > 0 else high) if start is None else bound(start)
     n = count(first, (high if step > 0 else low) if stop is None else bound(stop), step)

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from functx.errors import UnsupportedError
+from functx.size_algebra import Range, cases, interval, least, linear, normal
 from functx.source import Source, user_source
 
 if TYPE_CHECKING:
     import sympy
-
-Interval = tuple[Any, Any]
-Range = tuple[int, int | None]
 
 
 class Sizes:
@@ -103,11 +102,17 @@ class Sizes:
             return bool(expr == 0 if kind == "==" else expr >= 0)
         low, high = interval(expr, self.ranges)
         if kind == ">=":
-            low = max(low, interval(_least(expr), self.ranges)[0])
+            low = max(low, interval(least(expr), self.ranges)[0])
             if low >= 0 or high < 0:
                 return bool(low >= 0)
             if expr.is_nonnegative is not None:
                 return expr.is_nonnegative
+            if (split := cases(expr)) is not None:
+                combine, answers = split[0], [self.known(">=", case) for case in split[1]]
+                if combine(answer is True for answer in answers):
+                    return True
+                if not combine(answer is not False for answer in answers):
+                    return False
             return True if any(k == ">=" and (expr - e).is_nonnegative for k, e in self.conditions) else None
         if low > 0 or high < 0:
             return False
@@ -120,7 +125,7 @@ class Sizes:
         source, expr = source or user_source(), normal(kind, expr)
         if kind == "==" and self._pin(expr, source):
             return
-        if kind == ">=" and (bound := _linear(expr)) is not None:
+        if kind == ">=" and (bound := linear(expr)) is not None:
             symbol, slope, constant = bound
             low, high = self.ranges.get(symbol, (0, None))
             edge = Fraction(-constant, slope)
@@ -195,95 +200,11 @@ class Sizes:
         return facts
 
 
-def normal(kind: str, expr: sympy.Expr) -> sympy.Expr:
-    """The expression of a question in a form that equal questions share: remainders instead of rounded quotients, small integer
-    coefficients, and a sign where that does not matter.
-    """
-    import sympy
-
-    if expr.is_Integer or expr.is_Symbol:
-        return expr
-    if expr.has(sympy.floor):
-        expr = sympy.expand(expr.replace(sympy.floor, _unrounded))
-    scale, expr = sympy.expand(expr).as_content_primitive()
-    if kind != ">=" and expr.could_extract_minus_sign():
-        expr = -expr
-    return expr if kind != ">=" or scale > 0 else -expr
-
-
-def _unrounded(arg: sympy.Expr) -> sympy.Expr:
-    import sympy
-
-    above, below = sympy.fraction(sympy.together(arg))
-    return (above - sympy.Mod(above, below)) / below if below.is_Integer else sympy.floor(arg)
-
-
-def interval(expr: sympy.Expr, ranges: Mapping[sympy.Symbol, Range]) -> Interval:
-    """Bounds on the values of an expression over sizes (``math.inf`` where there is none)."""
-    if expr.is_Symbol:
-        low, high = ranges.get(expr, (0, None))
-        return low, math.inf if high is None else high
-    if expr.is_Rational:
-        value = Fraction(int(expr.p), int(expr.q))
-        return value, value
-    parts = [interval(a, ranges) for a in expr.args]
-    if expr.is_Add:
-        return sum(low for low, _ in parts), sum(high for _, high in parts)
-    if expr.is_Mul:
-        product: Interval = (1, 1)
-        for part in parts:
-            product = _product(product, part)
-        return product
-    name = type(expr).__name__
-    if name == "floor":
-        return tuple(v if math.isinf(v) else math.floor(v) for v in parts[0])
-    if name == "Mod" and parts[1][0] > 0:
-        return 0, min(parts[1][1] - 1, parts[0][1] if parts[0][0] >= 0 else math.inf)
-    if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0 and parts[0][0] >= 0:
-        power = int(expr.exp)
-        return tuple(v**power for v in parts[0])
-    return -math.inf, math.inf
-
-
-def _least(expr: sympy.Expr) -> sympy.Expr:
-    """An expression that is no greater: of what is subtracted, remainders are no greater than what they are the remainders of."""
-    import sympy
-
-    terms = [t if t.as_coeff_Mul()[0] > 0 else t.replace(sympy.Mod, lambda a, b: a) for t in sympy.Add.make_args(expr)]
-    return sympy.expand(sympy.Add(*terms))
-
-
-def _product(a: Interval, b: Interval) -> Interval:
-    corners = [0 if 0 in (x, y) else x * y for x in a for y in b]
-    return min(corners), max(corners)
-
-
-def _linear(expr: sympy.Expr) -> tuple[sympy.Symbol, int, int] | None:
-    """Symbol, slope and constant of ``slope * symbol + constant``."""
-    if len(expr.free_symbols) != 1:
-        return None
-    (symbol,) = expr.free_symbols
-    constant, rest = expr.as_coeff_Add()
-    slope, factor = rest.as_coeff_Mul()
-    return (symbol, int(slope), int(constant)) if factor == symbol and slope.is_Integer and constant.is_Integer else None
-
-
-def shown(kind: str, expr: sympy.Expr) -> str:
-    """A condition as text: ``n > 64``, ``n % 2 == 0``."""
-    bound = _linear(expr)
-    if bound is not None and abs(bound[1]) == 1:
-        symbol, slope, constant = bound
-        if kind == ">=":
-            return f"{symbol} > {-constant - 1}" if slope > 0 else f"{symbol} < {constant + 1}"
-        return f"{symbol} {kind} {-constant * slope}"
-    constant, rest = expr.as_coeff_Add()
-    return f"{rest} {kind} {-constant}"
-
-
 # --- evaluation ---------------------------------------------------------------------------------------------------------------------------
 
 # What the runtime knows too (functx/runtime/formula.h): CONSTANT is followed by its value, SIZE by the number of the symbol.
-CONSTANT, SIZE, ADD, MULTIPLY, FLOOR_DIVIDE, MODULO = range(6)
+CONSTANT, SIZE, ADD, MULTIPLY, MAXIMUM, MINIMUM, FLOOR_DIVIDE, MODULO = range(8)
+_OF_MANY = {"Add": ADD, "Mul": MULTIPLY, "Max": MAXIMUM, "Min": MINIMUM}
 
 
 def program(expr: Any, symbols: Iterable[sympy.Symbol]) -> list[int]:
@@ -303,11 +224,11 @@ def _emit(expr: Any, place: Mapping[sympy.Symbol, int], code: list[int]) -> None
         code += [CONSTANT, int(expr)]
     elif expr.is_Symbol:
         code += [SIZE, place[expr]]
-    elif expr.is_Add or expr.is_Mul:
+    elif name in _OF_MANY:
         _emit(expr.args[0], place, code)
         for term in expr.args[1:]:
             _emit(term, place, code)
-            code.append(ADD if expr.is_Add else MULTIPLY)
+            code.append(_OF_MANY[name])
     elif expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
         _emit(sympy.Mul(*[expr.base] * int(expr.exp), evaluate=False), place, code)
     elif name in ("floor", "Mod"):
@@ -316,10 +237,14 @@ def _emit(expr: Any, place: Mapping[sympy.Symbol, int], code: list[int]) -> None
         _emit(sympy.expand(below), place, code)
         code.append(FLOOR_DIVIDE if name == "floor" else MODULO)
     else:
-        raise NotImplementedError(f"the size {expr} has no program")
+        raise UnsupportedError(
+            f"the size {expr} cannot be computed by compiled code",
+            where=where.describe() if (where := user_source()) else None,
+            fix="jit with dynamic=False: every size is then a number",
+        )
 
 
-_OPERATIONS = {ADD: operator.add, MULTIPLY: operator.mul, FLOOR_DIVIDE: operator.floordiv, MODULO: operator.mod}
+_OPERATIONS = {ADD: operator.add, MULTIPLY: operator.mul, MAXIMUM: max, MINIMUM: min, FLOOR_DIVIDE: operator.floordiv, MODULO: operator.mod}
 
 
 def evaluate(code: Sequence[int], values: Sequence[int]) -> int:

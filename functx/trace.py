@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextvars
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,7 +82,13 @@ class ViewOp:
     primitive: Primitive
     params: Mapping[str, Any]
     operands: tuple[Atom, ...] = ()
-    source: Source | None = field(default=None, compare=False)
+    source: Source | None = None
+
+    def is_same(self, other: ViewOp) -> bool:
+        """Whether both read the same elements."""
+        return (
+            self.primitive is other.primitive and self.operands == other.operands and shapes.same_params(self.params, other.params)
+        )  # fmt: skip
 
 
 class Tracer:

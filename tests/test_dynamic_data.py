@@ -149,12 +149,3 @@ def test_selections_are_one_equation_each():
     graph = fx.make_ir(lambda x: (x[x > 0][::-1], np.nonzero(x > 0)[0], x[x > 0].sum()))(np.ones(4))
     assert [e.primitive.name for e in graph.eqns].count("places") == 1
     assert "f64[s0]" in str(graph)
-
-
-def test_a_mask_of_what_a_mask_selects_says_what_to_do():
-    def f(x):
-        y = x[x > 0]
-        return y[y > 1] * 2
-
-    with pytest.raises(ConcretizationError, match=r"(?s)depends on the values of arrays.*fnp\.nonzero\(mask, size=n\)"):
-        fx.jit(f, backend="reference")(np.array([1.0, -1.0, 2.0]))

@@ -14,7 +14,7 @@ PACKAGES = {"functx": "functx", "transforms": "functx.transforms", "backends": "
 # A name stands for the module and everything below it; `functx` for the package's own __init__ only.
 ROOMS = {
     1: "functx.util functx.config functx.errors",
-    2: "functx.source functx.trees functx.dtypes functx.sizes functx.dims functx.shapes functx.leaks",
+    2: "functx.source functx.trees functx.dtypes functx.size_algebra functx.sizes functx.dims functx.shapes functx.leaks",
     3: "functx.ir",
     4: "functx.primitive",
     5: "functx.pretty functx.parse functx.check functx.passes functx.resize",

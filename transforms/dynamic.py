@@ -21,7 +21,8 @@ from functx.dims import Dim
 from functx.errors import DynamicShapeError
 from functx.ir import AbstractArray, Graph
 from functx.resize import resized
-from functx.sizes import Sizes, evaluate, program, shown
+from functx.size_algebra import shown
+from functx.sizes import Sizes, evaluate, program
 from functx.trace import where
 from functx.transforms.arguments import positional_names
 

@@ -23,6 +23,7 @@ from functx.errors import StaticArgumentError, StructureError, functx_cause
 from functx.ir import AbstractArray, Graph, Output, OutRole
 from functx.numpy import promote
 from functx.numpy.masked import Masked
+from functx.resize import sizes_in
 from functx.trace import Trace, TraceInput, Tracer, ViewOp, dataless, type_of_value, where
 from functx.transforms.draws import state_before, warn_of_draws
 
@@ -247,12 +248,17 @@ def _owner(h: Tracer, input_of: Mapping[int, int]) -> Tracer:
 
 
 def _static_views(h: Tracer, owner: Tracer) -> bool:
-    """Whether the place of a view in its owner is known (no traced index on the way)."""
+    """Whether the place of a view in its owner is known to the caller: no traced index on the way, nor a size that depends on data and is
+    not one of the owner's.
+    """
+    sizes: list[Dim] = []
     while h is not owner:
         if h.view_op.operands:
             return False
+        sizes += sizes_in(h.view_op.params)
         h = h.parent
-    return True
+    own = {d.expr for d in owner.aval.shape if isinstance(d, Dim)}
+    return not any(dim.is_found and not dim.expr.free_symbols & set(dim.sizes.bound) <= own for dim in sizes)
 
 
 def _axis_order(h: Tracer) -> tuple[int, ...] | None:

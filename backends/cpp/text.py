@@ -83,7 +83,8 @@ def _expression(e: sympy.Expr) -> str:
     name = type(e).__name__
     if name == "floor":
         return f"floor_div({', '.join(map(_expression, e.args[0].together().as_numer_denom()))})"
-    return f"{ {'Mod': 'floor_mod', 'Max': 'greater', 'Min': 'smaller'}[name] }({', '.join(map(_expression, e.args))})"
+    call = {"Mod": "floor_mod", "Max": "greater", "Min": "smaller"}[name]
+    return functools.reduce(lambda a, b: f"{call}({a}, {b})", map(_expression, e.args))
 
 
 def affine_text(x: Affine) -> str:

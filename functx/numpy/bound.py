@@ -50,7 +50,7 @@ def same_value(trace: Trace, a: Atom, b: Atom) -> bool:
         one, other = _producer(trace, a), _producer(trace, b)
         if one is None or other is None:
             return False
-        if one.primitive is not other.primitive or one.effect or dict(one.params) != dict(other.params):
+        if one.primitive is not other.primitive or one.effect or not shapes.same_params(one.params, other.params):
             return False
         if one.outputs.index(a) != other.outputs.index(b) or len(one.inputs) != len(other.inputs):
             return False
@@ -111,5 +111,29 @@ def _promise(condition: Condition) -> None:
         difference = -difference - 1
     if trace is None or difference.sizes is None:
         raise difference.number_needed(f"whether {condition.text} depends on the size")
-    trace.emit.promise(size_value(trace.emit, difference), kind=kind, text=condition.text, line=where() or "")
+    what = f"functx.check: it does not hold that {condition.text}"
+    trace.emit.promise(size_value(trace.emit, difference), kind=kind, what=what, why="", line=where() or "")
     difference.sizes.assume(kind, difference.expr)
+
+
+def _agree(a: shapes.Size, b: shapes.Size) -> None:
+    """The compiled function checks that two sizes are equal, one of which depends on data; from here on it counts as known."""
+    trace, difference = current_trace(), a - b
+    what = f"sizes that depend on data differ: {a} and {b} must be equal here"
+    why = [f"{symbol} is how many elements are selected at {line}" for symbol, line in _origins(trace, difference)]
+    why.append("a size that depends on data is not broadcast where it happens to be 1")
+    trace.emit.promise(size_value(trace.emit, difference), kind="==", what=what, why="; ".join(why), line=where() or "")
+    difference.sizes.assume("==", difference.expr)
+
+
+def _origins(trace: Trace, size: shapes.Dim) -> list[tuple[str, str]]:
+    """The symbols in a size that this trace has bound, and the lines that did."""
+    found = []
+    for _, _, var in trace.selections:
+        count, eqn = var.aval.shape[0], _producer(trace, var)
+        if isinstance(count, shapes.Dim) and count.expr in size.expr.free_symbols and eqn is not None and eqn.source is not None:
+            found.append((str(count), eqn.source.describe()))
+    return found
+
+
+shapes.Dim.agree = staticmethod(_agree)

@@ -155,22 +155,22 @@ def linspace(
         values = trace.tracer(trace.builder.const(plain[0] if retstep else plain))
         return (values, plain[1]) if retstep else values
     num = num if isinstance(num, shapes.Dim) else operator.index(num)
-    if num < 0:
+    if shapes.at_least(num, 0) is False:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     intervals = num - 1 if endpoint else num
     first, last = promote.handles_in(trace, [start, stop])
     natural = np.result_type(promote.representative(first), promote.representative(last), 1.0)
     first, last = asarray(first) * 1.0, asarray(last) * 1.0
     delta = last - first
-    step = delta / intervals if intervals > 0 else np.nan
+    step = delta / shapes.greater(intervals, 1)
     ramp = promote.positions(num).astype(natural).reshape(num, *(1,) * delta.ndim)
-    y = ramp * (step if intervals > 0 else delta) + first
-    if endpoint and num > 1:
-        y[-1, ...] = last
+    y = ramp * step + first
+    if endpoint and shapes.at_least(num, 2) is not False:
+        y[1:][-1:] = last
     target = natural if dtype is None else np.dtype(dtype)
     y = moveaxis(np.floor(y) if target.kind in "iu" else y, 0, axis)
     y = y if y.aval.dtype == target else y.astype(target)
-    return (y, step) if retstep else y
+    return (y, step if intervals > 0 else np.nan) if retstep else y
 
 
 @_constructor

@@ -91,10 +91,10 @@ def parse(h: Tracer, key: Any) -> Index:
         layout.append(axis)
         if isinstance(entry, slice):
             starts[axis], sizes[axis], steps[axis] = _slice(entry, shape[axis])
-        elif isinstance(entry, int):
+        elif isinstance(entry, (int, shapes.Dim)):
             index = _check_integer(entry, axis, shape[axis])
             if mixed or index is None:  # beside index arrays an integer is one of them, and what compiled code must check is traced
-                advanced.append(Advanced(axis, current_trace().handle(np.int64(entry)), position))
+                advanced.append(Advanced(axis, _as_traced(entry), position))
             else:
                 starts[axis], sizes[axis] = index, 1
                 dropped.append(axis)
@@ -102,7 +102,7 @@ def parse(h: Tracer, key: Any) -> Index:
             advanced.append(Advanced(axis, _places(entry, axis, shape[axis]), position))
         axis += 1
     element = len(entries) == len(shape) and not (key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key)))
-    element = element and all(isinstance(e, int) or (isinstance(e, Tracer) and e.aval.ndim == 0) for e in entries)
+    element = element and all(isinstance(e, (int, shapes.Dim)) or (isinstance(e, Tracer) and e.aval.ndim == 0) for e in entries)
     return Index(tuple(starts), tuple(sizes), tuple(steps), tuple(dropped), tuple(advanced), tuple(layout), element)
 
 
@@ -128,8 +128,8 @@ def _entry(k: Any) -> list[Any]:
     """What one element of the index stands for: None, a slice, an int, or handles of int64 (one per axis for a mask)."""
     if k is None or isinstance(k, slice):
         return [k]
-    if isinstance(k, (int, np.integer)):
-        return [int(k)]
+    if isinstance(k, (int, np.integer, shapes.Dim)):
+        return [k if isinstance(k, shapes.Dim) else int(k)]
     if not isinstance(k, (Tracer, np.ndarray, list, tuple)):
         if hasattr(k, "__index__"):
             return [operator.index(k)]
@@ -193,14 +193,19 @@ def _slice(entry: slice, size: Any) -> tuple[Any, Any, int]:
     return shapes.slice_region(size, start, stop, step if step is None else operator.index(step))
 
 
-def _check_integer(index: int, axis: int, size: Any) -> Any:
+def _as_traced(index: shapes.Size) -> Tracer:
+    return shapes.Dim.as_data(index) if isinstance(index, shapes.Dim) else current_trace().handle(np.int64(index))
+
+
+def _check_integer(index: shapes.Size, axis: int, size: shapes.Size) -> shapes.Size | None:
     """The index counted from the front; None if it depends on a symbolic size whether it lies inside."""
-    inside = shapes.at_least(size, index + 1 if index >= 0 else -index)
+    from_front = shapes.at_least(index, 0)
+    inside = None if from_front is None else shapes.at_least(size, index + 1 if from_front else -index)
     if inside is None:
         return None
     if not inside:
         raise IndexOutOfBoundsError(f"index {index} is out of bounds for axis {axis} with size {size}", where=where())
-    return index + size if index < 0 else index
+    return index if from_front else index + size
 
 
 def _single_bools(h: Tracer, key: Any) -> tuple[Tracer, Any]:
@@ -509,7 +514,7 @@ def _set_each(h: Tracer, mask: Tracer, v: Tracer) -> None:
     rows = b.reshape(h.atom, shape=(total, *shape[covered:]))
     (count,), given = places.aval.shape, v.aval.shape[: v.aval.ndim - h.aval.ndim + covered]
     if not all(shapes.stretches(d, count) for d in given):
-        raise count.number_needed(f"whether {shapes.show(given)} values fit the selected elements depends on how many these are")
+        raise ValueError(f"could not broadcast values of shape {shapes.show(given)} to the elements that a mask selects")
     update = assigned(v, (*places.aval.shape, *shape[covered:]), h.aval.dtype)
     write(h, b.reshape(b.scatter_set(rows, update, places.atom, axes=(0,)), shape=shape))
 

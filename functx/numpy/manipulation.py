@@ -314,8 +314,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tracer:
 
 def _rolled(h: Tracer, n: Any, axis: int) -> Tracer:
     size, lead = h.aval.shape[axis], (slice(None),) * axis
-    if isinstance(n, Tracer):  # any number of places: each element is fetched
-        return h[(*lead, np.remainder(np.subtract(promote.positions(size), n), size))] if size else h
+    if isinstance(n, Tracer) or not _lies_inside(operator.index(n), size):  # any number of places: each element is fetched
+        return h if shapes.same(size, 0) else h[(*lead, np.remainder(np.subtract(promote.positions(size), n), size))]
     cut = _roll_cut(operator.index(n), size)
     if cut is None:
         return h
@@ -327,7 +327,12 @@ def _roll_cut(shift: int, size: shapes.Size) -> shapes.Size | None:
     """Where to cut an axis to roll it; None: nowhere."""
     if isinstance(size, int):
         return -shift % size if size and shift % size else None
-    return None if shift == 0 else -shift if shift < 0 else size - shift  # slices find out whether it lies inside for all sizes
+    return None if shift == 0 else -shift if shift < 0 else size - shift
+
+
+def _lies_inside(shift: int, size: shapes.Size) -> bool:
+    """Whether a roll by so many places is known to cut the axis once."""
+    return isinstance(size, int) or bool(shapes.at_least(size, abs(shift)))
 
 
 def tile(A: Any, reps: Any) -> Tracer:

@@ -30,9 +30,9 @@ def _sorted_last(h: Tracer, axis: Any) -> tuple[Tracer, tuple[int, ...]]:
 
 def _nan_wins(ordered: Tracer, result: Tracer) -> Any:
     """NaN where one is among the values: it was sorted to the end."""
-    if not is_inexact(ordered.aval.dtype) or not ordered.aval.shape[-1]:
+    if not is_inexact(ordered.aval.dtype):
         return result
-    return np.where(np.isnan(ordered[..., -1]), np.nan, result).astype(result.dtype)
+    return np.where(np.isnan(ordered[..., -1:]).any(-1), np.nan, result).astype(result.dtype)
 
 
 def _kept_axes(result: Any, h: Tracer, axes: tuple[int, ...], keepdims: bool, lead: int = 0) -> Any:
@@ -47,7 +47,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     (h,) = reductions.arrays([a])
     ordered, axes = _sorted_last(h, axis)
     n = ordered.aval.shape[-1]
-    middle = np.mean(ordered[..., (n - 1) // 2 : n // 2 + 1] if n else ordered, axis=-1)
+    middle = np.mean(ordered[..., shapes.greater(n - 1, 0) // 2 : n // 2 + 1], axis=-1)
     return into(out, _kept_axes(_nan_wins(ordered, middle), h, axes, keepdims), "same_kind")
 
 
@@ -65,7 +65,7 @@ def quantile(
         raise TypeError("a must be an array of real numbers")
     ordered, axes = _sorted_last(h, axis)
     n, dtype = ordered.aval.shape[-1], _result_dtype(h, fraction, method)
-    if n == 0:
+    if shapes.at_least(0, n):  # where data says so, the look at a value that is not there raises
         raise IndexError("the quantile of no values is undefined")
     low, gamma = _place(fraction, n, method)
     lower, upper = (ordered[..., i] for i in (low, np.minimum(low + 1, n - 1)))
@@ -91,7 +91,7 @@ def _result_dtype(h: Tracer, q: Tracer, method: str) -> np.dtype:
 def _place(q: Tracer, n: int, method: str) -> tuple[Any, Any]:
     """The place of a quantile among n sorted values: the value below, and how far it is to the next."""
     known = reductions.known(q)
-    if known is None:
+    if known is None or (isinstance(n, shapes.Dim) and method == "linear"):
         if method != "linear":
             what = f"np.quantile: method={method!r} needs a known q without derivatives"
             raise UnsupportedError(what, where=where(), fix="method='linear', or a plain q")

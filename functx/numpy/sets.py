@@ -27,11 +27,11 @@ def _groups(flat: Tracer, equal_nan: bool) -> _Groups:
     ordered = flat[order]
     n = flat.aval.shape[0]
     trace = current_trace()
-    first = trace.tracer(trace.emit.full((min(n, 1),), True, np.dtype(bool)))
+    first = trace.tracer(trace.emit.full((shapes.smaller(n, 1),), True, np.dtype(bool)))
     differs = np.not_equal(ordered[1:], ordered[:-1])
     if equal_nan and is_inexact(flat.aval.dtype):
         differs = np.logical_and(differs, np.logical_not(np.logical_and(np.isnan(ordered[1:]), np.isnan(ordered[:-1]))))
-    return _Groups(order, ordered, np.concatenate([first, differs]) if n else first)
+    return _Groups(order, ordered, first if shapes.same(n, 0) else np.concatenate([first, differs]))
 
 
 def unique(

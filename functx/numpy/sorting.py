@@ -133,14 +133,29 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     common = np.promote_types(h.aval.dtype, wanted.aval.dtype)
     h, wanted = (trace.tracer(promote.convert(trace.emit, x, common)) for x in (h, wanted))
     low = trace.tracer(trace.emit.full(wanted.aval.shape, 0, INT64))
-    high = trace.tracer(trace.emit.full(wanted.aval.shape, n, INT64))
-    for _ in range(int(n).bit_length()):
+    high = low + n
+    h = _not_empty(h)
+    for _ in range(_bit_length(n)):
         middle = (low + high) >> 1  # below n while the two differ
-        found = h[np.minimum(middle, n - 1)]
+        found = h[np.clip(middle, 0, shapes.greater(n, 1) - 1)]
         further = _before(found, wanted) if side[0] == "l" else np.logical_not(_before(wanted, found))
         further = np.logical_and(further, low < high)
         low, high = np.where(further, middle + 1, low), np.where(further, high, middle)
     return low if wanted.aval.ndim else low[()]
+
+
+def _not_empty(h: Tracer) -> Tracer:
+    """With one element more where it depends on data whether there is any, for what looks at an element and then does not use it."""
+    n = h.aval.shape[0]
+    return np.append(h, h.aval.dtype.type(0)) if isinstance(n, shapes.Dim) and not shapes.at_least(n, 1) else h
+
+
+def _bit_length(n: shapes.Size) -> int:
+    """Of a size, or of one that it does not exceed."""
+    bits = shapes.hints((n,))[0].bit_length()
+    while bits < 63 and not shapes.at_least(2**bits - 1, n):
+        bits += 1
+    return bits
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
@@ -174,12 +189,13 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     h, tests = promote.handles([element, test_elements])
     trace, flat, tests = current_trace(), reshape(h, -1), ravel(tests)
     n = tests.aval.shape[0]
-    if n < 10 * flat.aval.shape[0] ** 0.145:
+    if isinstance(n, int) and n < 10 * shapes.size_hint(flat.aval.shape) ** 0.145:
         found = trace.tracer(trace.emit.full(flat.aval.shape, False, BOOL))
         for i in range(n):
             found = np.logical_or(found, np.equal(flat, tests[i]))
     else:
         ordered = sort(tests.astype(np.result_type(h.aval.dtype, tests.aval.dtype)))
-        found = np.equal(ordered[np.minimum(searchsorted(ordered, flat), n - 1)], flat)
+        place = searchsorted(ordered, flat)
+        found = np.logical_and(np.equal(_not_empty(ordered)[np.clip(place, 0, shapes.greater(n, 1) - 1)], flat), place < n)
     found = reshape(found, h.aval.shape)
     return np.logical_not(found) if invert else found

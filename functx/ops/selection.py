@@ -63,9 +63,9 @@ repeated_places = Primitive(
 # --- promises about sizes -----------------------------------------------------------------------------------------------------------------
 
 
-def _promise(difference: Any, *, kind: str, text: str, line: str) -> list[Any]:
+def _promise(difference: Any, *, kind: str, what: str, why: str, line: str) -> list[Any]:
     if not (difference >= 0 if kind == ">=" else (difference == 0) == (kind == "==")):
-        raise DynamicShapeError(f"functx.check: it does not hold that {text}", where=line or None)
+        raise DynamicShapeError(what, where=line or None, why=why or None)
     return []
 
 
@@ -73,7 +73,7 @@ def _promise(difference: Any, *, kind: str, text: str, line: str) -> list[Any]:
 promise = Primitive(
     "promise",
     _promise,
-    lambda difference, *, kind, text, line: [],
+    lambda difference, *, kind, what, why, line: [],
     batch=lambda b, ins, batched, size, **params: (_promised_of_all(b, ins, batched, **params), ()),
     family="selection",
     recompute="never",

@@ -1,5 +1,6 @@
 #include "formula.h"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -61,6 +62,12 @@ bool Formula::evaluate(const int64_t* sizes, int64_t& value) const {
         break;
       case kMultiply:
         if (__builtin_mul_overflow(a, b, &a)) return false;
+        break;
+      case kMaximum:
+        a = std::max(a, b);
+        break;
+      case kMinimum:
+        a = std::min(a, b);
         break;
       default:
         if (!divide(a, b, quotient, remainder)) return false;

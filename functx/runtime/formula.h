@@ -11,7 +11,7 @@ namespace functx {
 
 class Formula {
  public:
-  enum Op : int64_t { kConstant, kSize, kAdd, kMultiply, kFloorDivide, kModulo };
+  enum Op : int64_t { kConstant, kSize, kAdd, kMultiply, kMaximum, kMinimum, kFloorDivide, kModulo };
 
   Formula() = default;
   // Throws std::invalid_argument for a program that is not well-formed, or that reads another size than the first `sizes`.

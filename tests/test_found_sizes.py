@@ -1,0 +1,92 @@
+"""Arrays whose sizes data decides, in ordinary code: sliced, indexed, combined, sorted and searched as if their sizes were known."""
+
+import copy
+
+import numpy as np
+import oracles
+import pytest
+
+import functx as fx
+import functx.numpy as fnp
+
+# Expressions over x (n,), y = x[x > 0] and z = x[x <= 0]; those of the second table write to a copy c of x.
+PROGRAMS = [
+    "y[1:]", "y[:2]", "y[-2:]", "y[:-1]", "y[1:][1:]", "y[1:-1]", "y[::-1][:3]", "y[5:1:-2]", "y[::2][1:]", "y[2:] - y[:-2]",
+    "y[y > 1]", "y[y > 1][:1]", "y[np.flatnonzero(y > 1)]", "np.diff(y)", "np.pad(y, (0, 2))", "np.pad(y, 1)[1:-1] + y",
+    "np.split(y, [1])", "np.append(y, 1.0)", "np.concatenate([y[1:], z[:2], x])", "np.stack([y[1:], y[:-1]])", "np.roll(y, 1)",
+    "y[1:].sum(), y[1:].mean() if x.shape[0] > 3 else 0.0", "np.median(y)", "np.searchsorted(np.sort(y), x)",
+    "np.searchsorted(np.sort(y), z, side='right')", "np.linspace(0.0, 1.0, y.shape[0])",
+    "np.linspace(x[0], 1.0, y.shape[0], endpoint=False)",
+    "np.arange(y.shape[0]), np.ones(y.shape) * y", "np.zeros((y.shape[0], 2)) + y[:, None]", "y[:, None] - y[1:]", "np.outer(y, z)[1:]",
+    "np.where(y[1:] > y[:-1], y[1:], 0)", "np.cumsum(y)[1:]", "x[y.shape[0]:]", "x[:y.shape[0]] * y",
+    "x[::-1][:y.shape[0]] + y", "np.repeat(y, 2)[1:]", "np.minimum(y.shape[0], 2) * x", "np.sort(y)[::-1][:2]", "np.unique(y)[:2]",
+    "y.reshape(-1, 1)[1:]", "np.broadcast_to(y[1:], (2, *y[1:].shape))", "np.tile(y, 2)[3:]", "np.isin(x, y[:2])",
+    "np.full_like(y[1:], 3.0)",
+]  # fmt: skip
+ELEMENTS = ["y[y.shape[0] // 2]", "y[y.shape[0] - 1]", "y[0]", "y[-1]", "y[1:][0]", "np.percentile(y, 30)", "np.sort(y)[y.shape[0] // 2]"]
+WRITES = [
+    "c[c > 0] = np.arange(c[c > 0].shape[0])", "m = c > 0; c[m] = c[m][::-1]", "m = c > 0; c[m] = np.sort(c[m])",
+    "m = c > 0; c[m] = c[m] + np.roll(c[m], 1)", "y = c[c > 0]; y[1:] += y[:-1]; c[:y.shape[0]] = y", "c[:c[c > 0].shape[0]] = 0",
+    "y = c[c > 0]; y[y > 1] = 0; c[c > 0] = y", "i = np.nonzero(c > 0)[0]; c[i[1:]] = c[i[:-1]]", "y = c[c > 0]; y[:2] = 7; c[-1:] = y[:1]",
+]  # fmt: skip
+VALUES = [
+    np.array([0.5, -1.0, 2.0, -3.0, 1.5, -2.0]), np.array([0.5, 1.0, 2.0, 3.0, 1.5, 2.0, 0.1]), -np.ones(5), np.array([-1.0, 3.0, -2.0]),
+    np.array([2.5]),
+]  # fmt: skip
+
+
+def program(text, module, indent="    return "):
+    names = {"np": module}
+    body = f"def f(x):\n    y, z = x[x > 0], x[x <= 0]\n{indent}{text}\n"
+    exec(compile(body, "<program>", "exec"), names)
+    return names["f"]
+
+
+def writing(text, module):
+    return program(f"{text}; return c", module, indent="    c = x.copy(); ")
+
+
+def check(make, text, backend, dynamic):
+    plain, jitted = make(text, np), fx.jit(make(text, fnp), backend=backend, dynamic=dynamic)
+    for x in VALUES:
+        expected, got = (oracles.outcome(f, copy.deepcopy(x)) for f in (plain, jitted))
+        what = f"{text} of {x}"
+        if expected.error is not None:
+            oracles.assert_same_error(got.error, expected.error, what=what)
+        elif got.error is not None:
+            assert isinstance(got.error, fx.errors.DynamicShapeError) and "happens to be 1" in str(got.error), f"{what}: {got.error}"
+        else:
+            oracles.assert_same(got.value, expected.value, rtol=1e-12, atol=1e-12, what=what)
+
+
+@pytest.mark.parametrize("text", PROGRAMS + ELEMENTS)
+def test_reads(text):
+    for dynamic in (False, True):
+        check(program, text, "reference", dynamic)
+
+
+@pytest.mark.parametrize("text", WRITES)
+def test_writes(text):
+    for dynamic in (False, True):
+        check(writing, text, "reference", dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled(dynamic):
+    """Through C++: all that can run in one function."""
+    for make, texts in ((program, PROGRAMS[::3] + ELEMENTS[::3]), (writing, WRITES[::3])):
+        for text in texts:
+            check(make, text, "cpp", dynamic)
+
+
+def test_masked_writes_of_other_numbers_of_values_say_so():
+    def f(x, v):
+        x[x > 0.5] = v
+
+    jitted, x = fx.jit(f, backend="reference"), np.array([1.0, 0.0, 2.0, 3.0])
+    jitted(x, np.array([5.0, 6.0, 7.0]))
+    np.testing.assert_array_equal(x, [5.0, 0.0, 6.0, 7.0])
+    x[:] = 0.0
+    with pytest.raises(ValueError, match=r"(?s)sizes that depend on data differ: 3 and s0 must be equal.*selected at .*x > 0.5"):
+        jitted(x, np.ones(3))
+    np.testing.assert_array_equal(x, np.zeros(4))
