@@ -336,17 +336,18 @@ def at_least(a: Size, b: Size) -> bool | None:
 
 def greater(a: Size, b: Size) -> Size:
     """The greater of two sizes; an expression where it is not known which that is."""
-    answer = at_least(a, b)
-    return _extreme("Max", a, b) if answer is None else a if answer else b
+    return _extreme("Max", a, b, lambda a, b: at_least(a, b))
 
 
 def smaller(a: Size, b: Size) -> Size:
     """The smaller of two sizes; an expression where it is not known which that is."""
-    answer = at_least(b, a)
-    return _extreme("Min", a, b) if answer is None else a if answer else b
+    return _extreme("Min", a, b, lambda a, b: at_least(b, a))
 
 
-def _extreme(name: str, a: Size, b: Size) -> Size:
+def _extreme(name: str, a: Size, b: Size, is_it: Callable[[Size, Size], bool | None]) -> Size:
+    answer = is_it(a, b)
+    if answer is not None or is_it(b, a):
+        return a if answer else b
     import sympy
 
     dim, other = (a, b) if isinstance(a, Dim) else (b, a)

@@ -116,7 +116,7 @@ class Sizes:
             return True if any(k == ">=" and (expr - e).is_nonnegative for k, e in self.conditions) else None
         if low > 0 or high < 0:
             return False
-        if ("==", expr) in self.conditions:
+        if low == high == 0 or ("==", expr) in self.conditions:
             return True
         return False if ("!=", expr) in self.conditions or expr.is_zero is False else None
 

@@ -22,12 +22,20 @@ PROGRAMS = [
     "x[::-1][:y.shape[0]] + y", "np.repeat(y, 2)[1:]", "np.minimum(y.shape[0], 2) * x", "np.sort(y)[::-1][:2]", "np.unique(y)[:2]",
     "y.reshape(-1, 1)[1:]", "np.broadcast_to(y[1:], (2, *y[1:].shape))", "np.tile(y, 2)[3:]", "np.isin(x, y[:2])",
     "np.full_like(y[1:], 3.0)",
+    "np.cumsum(y[1:])[::-1]", "y[1:].sum(), y[1:].prod(), (y[1:] > 1).any()", "np.vstack([y, y])[:, 1:]",
+    "np.take(y, np.arange(y.shape[0]))[1:]", "np.delete(x, 0)[:y.shape[0]]", "np.flip(y[1:])", "np.sum(y[1:, None] * y[:-1], 0)",
 ]  # fmt: skip
-ELEMENTS = ["y[y.shape[0] // 2]", "y[y.shape[0] - 1]", "y[0]", "y[-1]", "y[1:][0]", "np.percentile(y, 30)", "np.sort(y)[y.shape[0] // 2]"]
+ELEMENTS = [
+    "y[y.shape[0] // 2]", "y[y.shape[0] - 1]", "y[0]", "y[-1]", "y[1:][0]", "np.percentile(y, 30)", "np.sort(y)[y.shape[0] // 2]",
+    "y[1:].max()", "np.argmax(y[1:])", "y.mean()", "np.dot(y[1:], y[:-1])", "y[1:].min(initial=0.5)", "y.std()", "np.ptp(y[1:])",
+]  # fmt: skip
 WRITES = [
     "c[c > 0] = np.arange(c[c > 0].shape[0])", "m = c > 0; c[m] = c[m][::-1]", "m = c > 0; c[m] = np.sort(c[m])",
     "m = c > 0; c[m] = c[m] + np.roll(c[m], 1)", "y = c[c > 0]; y[1:] += y[:-1]; c[:y.shape[0]] = y", "c[:c[c > 0].shape[0]] = 0",
     "y = c[c > 0]; y[y > 1] = 0; c[c > 0] = y", "i = np.nonzero(c > 0)[0]; c[i[1:]] = c[i[:-1]]", "y = c[c > 0]; y[:2] = 7; c[-1:] = y[:1]",
+    "np.put(c, np.flatnonzero(c > 0)[1:], 7.0)", "np.add.at(c, np.flatnonzero(c > 0), 1.0)",
+    "c[np.flatnonzero(c > 0)] += 1",
+    "c[1:][c[1:] > 0] *= 2", "np.copyto(c[:c[c > 0].shape[0]], c[c > 0])", "y = c[c > 0]; y.sort(); c[:y.shape[0]] += y",
 ]  # fmt: skip
 VALUES = [
     np.array([0.5, -1.0, 2.0, -3.0, 1.5, -2.0]), np.array([0.5, 1.0, 2.0, 3.0, 1.5, 2.0, 0.1]), -np.ones(5), np.array([-1.0, 3.0, -2.0]),
@@ -90,3 +98,37 @@ def test_masked_writes_of_other_numbers_of_values_say_so():
     with pytest.raises(ValueError, match=r"(?s)sizes that depend on data differ: 3 and s0 must be equal.*selected at .*x > 0.5"):
         jitted(x, np.ones(3))
     np.testing.assert_array_equal(x, np.zeros(4))
+
+
+def check_gradient(make, text, backend):
+    """Each result is weighted by place, so that it matters what stands where."""
+    f, plain = make(text, fnp), make(text, np)
+
+    def loss(f, module):
+        def total(x):
+            leaves = [v for v in fx.tree.leaves(f(x)) if np.dtype(v.dtype).kind == "f"]
+            return sum(module.sum(module.sin(v * (1.0 + module.arange(v.size).reshape(v.shape)))) for v in leaves)
+
+        return total
+
+    x = VALUES[0]
+    steps = 1e-6 * np.eye(x.size)
+    expected = [(loss(plain, np)(x + h) - loss(plain, np)(x - h)) / 2e-6 for h in steps]
+    np.testing.assert_allclose(fx.jit(fx.grad(loss(f, fnp)), backend=backend)(x), expected, rtol=1e-6, atol=1e-7, err_msg=text)
+
+
+@pytest.mark.parametrize("text", [text for text in PROGRAMS if "searchsorted" not in text and "isin" not in text])
+def test_gradients(text):
+    check_gradient(program, text, "reference")
+
+
+@pytest.mark.parametrize("text", WRITES)
+def test_gradients_of_writes(text):
+    check_gradient(writing, text, "reference")
+
+
+def test_compiled_gradients():
+    for text in PROGRAMS[1::8]:
+        check_gradient(program, text, "cpp")
+    for text in WRITES[1::4]:
+        check_gradient(writing, text, "cpp")

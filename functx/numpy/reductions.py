@@ -459,7 +459,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         whole = () if is_inexact(h.aval.dtype) else (np.dtype(float),)
         dtype = np.result_type(h.aval.dtype, w.aval.dtype, *whole)
         scale = sum(w, axes, dtype, keepdims=keepdims)
-        nothing = [i for i in axes if w.aval.shape[i] == 0]
+        nothing = [i for i in axes if shapes.fit((w.aval.shape[i],), (0,))]
         if nothing or ((total := known(scale)) is not None and (total == 0).any()):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         result = np.divide(sum(np.multiply(h, w, dtype=dtype), axes, keepdims=keepdims), scale)

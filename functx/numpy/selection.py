@@ -186,7 +186,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     (h,) = promote.handles([indexing.writeable(arr)])
     truth, flat = _same_size_mask(h, mask, "place"), ravel(indexing.as_stored(vals, h.aval.dtype))
     n = flat.aval.shape[0]
-    if n == 0:
+    if shapes.fit((n,), (0,)):
         raise ValueError("Cannot insert from an empty array!")
     counted = np.cumsum(ravel(truth)) - 1
     _replace_where(h, truth, reshape(flat[np.remainder(counted, n)], h.aval.shape))
@@ -196,7 +196,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """np.put: writes (repeated) values in places of the flattened array."""
     (h,) = promote.handles([indexing.writeable(a)])
     places = ravel(in_range(ind, shapes.size(h.aval.shape), mode))
-    if places.aval.shape[0] == 0:
+    if shapes.fit(places.aval.shape, (0,)):
         check_writeable(h)
         return
     target = copied(h) if repeats(h.shadow) else h

@@ -243,7 +243,7 @@ def _winners(b: Emitter, x: Atom, indices: Sequence[Atom], axes: Any, shape: Any
 
 def _scatter_set_updates_transpose(b: Emitter, ct: Atom, x: Atom, updates: Atom, *indices: Atom, axes: Any) -> Atom:
     taken = b.gather(ct, *indices, axes=axes)
-    if shapes.size(indices[0].aval.shape) == 1:
+    if shapes.same(shapes.size(indices[0].aval.shape), 1):
         return taken  # one write
     return b.select(_winners(b, x, indices, axes, updates.aval.shape), taken, b.zeros_like(taken))
 
