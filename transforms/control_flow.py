@@ -27,9 +27,10 @@ from functx.ops.while_loop import while_ as while_primitive
 from functx.source import function_source, hides_frames
 from functx.trace import Trace, Tracer, current_trace, type_of_value, where
 from functx.transforms import python_loops
-from functx.transforms.arguments import is_traced_leaf
 from functx.transforms.boundary import deliver, execute, input_values, wrap
+from functx.transforms.differentiation import type_of
 from functx.transforms.interpreter import INTERPRETER
+from functx.transforms.outlook import Told
 from functx.transforms.staging import Result, Staged, stage
 from functx.transforms.vectorize import vmap
 from functx.util import split_list, unique, zip_strict
@@ -134,11 +135,8 @@ def _release(bodies: Sequence[_Body]) -> None:
 
 
 def _handles(values: Sequence[Any], what: str) -> list[Tracer]:
-    trace = current_trace()
-    for v in values:
-        if not is_traced_leaf(v):
-            raise StructureError(f"{what} holds a {type(v).__name__}", where=where(), fix="close over it; loops carry arrays and numbers")
-    return promote.handles_in(trace, values)
+    python_loops.check_data(values, what)
+    return promote.handles_in(current_trace(), values)
 
 
 def _labels(tree: Any, name: str) -> list[str]:
@@ -205,8 +203,12 @@ def scan(
     count = _length([np.shape(v) for v in leaves], length)
     if unroll > 1 and isinstance(count, int) and count >= unroll:
         return _unrolled(f, init, xs, count, reverse, unroll)
-    if current_trace() is None:  # without any step only tracing can tell what ys are
-        return python_loops.scan(f, init, xs, count, reverse) if count else _traced(lambda: scan(f, init, xs, length, reverse))
+    if current_trace() is None:
+        python_loops.check_data(trees.leaves(init), "scan: init")
+        if count:
+            return python_loops.scan(f, init, xs, count, reverse)
+        done = python_loops.scan_of_nothing(f, init, xs)  # without any step only tracing can tell what ys are
+        return _traced(lambda: _staged_scan(f, init, xs, count, reverse)) if done is None else done
     return _staged_scan(f, init, xs, count, reverse)
 
 
@@ -237,6 +239,8 @@ def _staged_scan(f: Callable[..., Any], init: Any, xs: Any, count: Any, reverse:
         if kind == "fori_loop":
             python_loops.check_structure(kind, function, tree, parts[0])
         python_loops.check_pair(function, tree, parts)
+        ys = body.staged.results[tree.num_leaves :]
+        python_loops.check_data([r.constant for r in ys if r.aval is None], f"{kind}: what the body returns")
         ys_tree = parts[1]
         return body, body.staged.results[: tree.num_leaves]
 
@@ -328,6 +332,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     64.0
     """
     if current_trace() is None:
+        python_loops.check_data(trees.leaves(init_val), "while_loop: init_val")
         return python_loops.while_loop(cond_fun, body_fun, init_val)
     leaves, tree = trees.flatten(init_val)
     start, labels = _handles(leaves, "while_loop: init_val"), _labels(tree, "carry")
@@ -361,7 +366,7 @@ def _condition(asked: _Body, f: Callable[..., Any], carried: Sequence[Any], aval
         what = "returns no single bool" if len(asked.staged.results) != 1 else "writes to an array"
         raise StructureError(f"while_loop: the condition {function_source(f)} {what}", where=where(), fix="return one comparison")
     (atom,) = asked.atoms(asked.staged.results)
-    python_loops.check_condition(f, atom.aval.shape)
+    python_loops.check_truth(f, atom.aval.shape)
     slots = asked.staged.trace.inputs
     place = {id(outer): k for k, outer in enumerate(carried)}
     shared = {i: place[id(slots[i].outer)] for i in asked.constants if id(slots[i].outer) in place}
@@ -396,6 +401,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     10
     """
     if current_trace() is None:
+        python_loops.check_data(trees.leaves(init_val), "fori_loop: init")
         return python_loops.fori_loop(lower, upper, body_fun, init_val)
     lower, upper = (_known_int(_bound_of_range(v)) for v in (lower, upper))
     if all(isinstance(v, (int, Dim)) for v in (lower, upper)):
@@ -467,6 +473,8 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """``true_fun(*operands)`` where ``pred`` holds, else ``false_fun(*operands)``; only that one is run. The result owns its memory.
 
+    On concrete values too it has the types that join those of both branches, where the other one's can be told without running it.
+
     Args:
       pred: one bool.
       true_fun, false_fun: functions with results of one structure and of the same shapes; dtypes are promoted.
@@ -484,9 +492,11 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     if np.shape(pred) != ():
         what = f"cond: pred is an array of shape {np.shape(pred)}"
         raise StructureError(what, where=where(), why="one branch is taken or the other", fix="np.where(pred, a, b) chooses per element")
+    python_loops.check_data([pred], "cond: pred")
+    python_loops.check_data(trees.leaves(operands), "cond: operands")
     if trace is None:
-        return python_loops.owned((true_fun if pred else false_fun)(*operands))
-    (h,) = _handles([pred], "cond: pred")
+        return python_loops.choose("cond", bool(pred), [false_fun, true_fun], operands)
+    (h,) = promote.handles_in(trace, [pred])
     truth = h.atom if h.aval.dtype == BOOL else trace.emit.ne(h.atom, trace.emit.zeros_like(h.atom))
     index = trace.emit.convert(truth, dtype=INT64, checked=False)
     return _choose("cond", index, [false_fun, true_fun], operands)
@@ -508,12 +518,27 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> fx.switch(1, [lambda x: x, lambda x: -x], 2.0)
     -2.0
     """
+    python_loops.check_data([index], "switch: index")
+    python_loops.check_data(trees.leaves(operands), "switch: operands")
+    branches, fix = list(branches), "give one integer, and at least one branch"
+    if not branches:
+        raise StructureError("switch: there is no branch", where=where(), fix=fix)
+    if type(index) is int:
+        index = _nearest(index, len(branches))
+    aval = type_of(index)
+    if aval.shape != () or aval.dtype.kind not in "iu":
+        raise StructureError(f"switch: the index is a {aval}", where=where(), fix=fix)
     if current_trace() is None:
-        return python_loops.owned(branches[min(max(operator.index(index), 0), len(branches) - 1)](*operands))
-    (h,) = _handles([index], "switch: index")
-    if h.aval.shape != () or h.aval.dtype.kind not in "iu" or not branches:
-        raise StructureError(f"switch: the index is a {h.aval}", where=where(), fix="give one integer, and at least one branch")
-    return _choose("switch", promote.convert(current_trace().emit, h, INT64), list(branches), operands)
+        return python_loops.choose("switch", _nearest(int(index), len(branches)), branches, operands)
+    if aval.dtype == np.uint64:  # half of them are no int64
+        index = np.minimum(index, np.uint64(len(branches)))
+    (h,) = promote.handles_in(current_trace(), [index])
+    return _choose("switch", promote.convert(current_trace().emit, h, INT64), branches, operands)
+
+
+def _nearest(number: int, count: int) -> int:
+    """The number of the branch that an index outside of them takes."""
+    return min(max(number, 0), count - 1)
 
 
 def _choose(kind: str, index: Atom, functions: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
@@ -525,23 +550,9 @@ def _choose(kind: str, index: Atom, functions: Sequence[Callable[..., Any]], ope
     while any(body.is_outdated for body in bodies):
         _release(bodies)
         bodies = [_stage_body(f, kind, (), (), ()) for f in branches]
-    first = bodies[0].staged
-    for f, body in zip_strict(functions, bodies):
-        if body.staged.out_tree != first.out_tree:
-            raise StructureError(
-                f"{kind}: {function_source(functions[0])} returns {first.out_tree}, {function_source(f)} returns {body.staged.out_tree}",
-                where=where(),
-                fix="return the same structure from all branches",
-            )
-    avals = [r.aval or type_of_value(r.constant) for r in first.results]
-    for f, body in zip_strict(functions, bodies):
-        for k, r in enumerate(body.staged.results):
-            other = r.aval or type_of_value(r.constant)
-            if other.shape != avals[k].shape:
-                what = f"{kind}: result {k} is {avals[k]} in {function_source(functions[0])} and {other} in {function_source(f)}"
-                raise StructureError(what, where=where(), why="one equation stands for all branches", fix="give both the same shape")
-            avals[k] = python_loops.joined(avals[k], other)
-    return _bound(index, bodies, avals, first.out_tree)
+    told = [Told(b.staged.out_tree, [r.aval or type_of_value(r.constant) for r in b.staged.results]) for b in bodies]
+    avals = python_loops.joined_branches(kind, functions, told)
+    return _bound(index, bodies, avals, told[0].tree)
 
 
 def _bound(index: Atom, bodies: Sequence[_Body], avals: Sequence[AbstractArray], out_tree: Any) -> Any:
