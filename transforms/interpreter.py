@@ -22,7 +22,17 @@ _regions = itertools.count(1)
 
 
 class Interpreter:
-    """Graph -> Graph. Masks say which inputs have tangents, are batched, or are differentiated."""
+    """Graph -> Graph. Masks say which inputs have tangents, are batched, or are differentiated.
+
+    ``linear``: graphs must be linear in what they are differentiated by, whose values are not known; they are taken at zero.
+    """
+
+    def __init__(self, linear: bool = False):
+        self.linear = linear
+
+    def as_linear(self) -> Interpreter:
+        """The one for linear graphs."""
+        return LINEAR
 
     def emitter(self) -> Emitter:
         """A builder whose rules see this interpreter."""
@@ -65,7 +75,7 @@ class Interpreter:
         b, graph = self.emitter(), effects.silent(graph)
         forward, backward = self.new_region(b)
         b.mark = forward
-        pulled = pullback(b, graph, graph.in_vars, active)
+        pulled = pullback(b, graph, graph.in_vars, active, linear=self.linear)
         cts = [Var(a.aval.with_kind(s.kind)) if flag else None for a, s, flag in zip_strict(pulled.outs, graph.outputs, nonzero)]
         in_cts = self._pulled_back(b, pulled, cts, forward, backward)
         outputs = [Output(ct, OutRole.GRADIENT) for ct in in_cts if ct is not None]
@@ -85,7 +95,7 @@ class Interpreter:
         b = self.emitter()
         forward, backward = self.new_region(b)
         b.mark = forward
-        pulled = pullback(b, graph, graph.in_vars, active)
+        pulled = pullback(b, graph, graph.in_vars, active, linear=self.linear)
         cts = [Var(AbstractArray(a.aval.shape, a.aval.dtype)) if is_inexact(a.aval.dtype) else None for a in pulled.outs]
         in_cts = self._pulled_back(b, pulled, cts, forward, backward)
         inputs = [*graph.inputs, *(Input(ct, InRole.COTANGENT) for ct in cts if ct is not None)]
@@ -129,4 +139,4 @@ def lane_var(var: Var, batched: bool, size: Any) -> Var:
     return Var(type(aval)((size, *aval.shape), aval.dtype)) if batched else Var(aval)
 
 
-INTERPRETER = Interpreter()
+INTERPRETER, LINEAR = Interpreter(), Interpreter(linear=True)

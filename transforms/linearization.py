@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from functx import effects, trees
+from functx import effects, shapes, trees
 from functx.dtypes import is_inexact
 from functx.errors import NonLinearError, StructureError
 from functx.interpret import eval_eqn
@@ -22,7 +22,7 @@ from functx.transforms.inspection import stage_abstract
 from functx.transforms.interpreter import INTERPRETER
 from functx.transforms.linear_maps import LinearMap, constant_tangent, fitting, has_tangent, primary_tree, tangent_map
 from functx.transforms.pullbacks import cotangent_leaves, direction_leaves
-from functx.transforms.reverse import pullback
+from functx.transforms.reverse import moved_outputs, pullback
 from functx.transforms.split import split_joint
 from functx.util import zip_strict
 
@@ -112,8 +112,8 @@ def linear_transpose(f: Callable[..., Any], *examples: Any) -> Callable[..., Any
     flags = [i in given for i in range(len(staged.trace.inputs))]
     graph = inline_calls(effects.silent(staged.graph), flags)
     values = input_values(staged, parent)
-    _refuse_offsets(graph, flags, staged, values)
     linear = _adjoint(graph, flags, staged, values, parent)
+    _refuse_offsets(graph, flags, staged, values)
     kinds = [staged.trace.inputs[slot].var.aval.kind for slot in given]
     results, out_tree = staged.results, staged.out_tree
     staged.trace.release()
@@ -152,32 +152,44 @@ def _adjoint(graph: Graph, flags: Sequence[bool], staged: Any, values: Sequence[
 
 
 def _refuse_offsets(graph: Graph, flags: Sequence[bool], staged: Any, values: Sequence[Any]) -> None:
-    """Refuse a function that adds a constant other than zero: it is linear in the wider sense only, and its transpose would lose it."""
+    """Refuse a function that adds a constant other than zero: it is linear in the wider sense only, and its transpose would lose it.
+
+    A loop or choice that does is told by what it gives for zeros.
+    """
     alive = {v for v, flag in zip_strict(graph.in_vars, flags) if flag}
     fixed: list[Eqn] = []
     joins: list[tuple[Eqn | None, Atom]] = []
+    at_zero: set[Var] = set()
     for eqn in graph.eqns:
         reached = [a in alive for a in eqn.inputs]
         if not any(reached):
             fixed.append(eqn)
             continue
+        if eqn.primitive.family == "control":
+            at_zero.update(a for a in eqn.inputs if a in alive)
+            moved = [v for v, flag in zip_strict(eqn.outputs, moved_outputs(INTERPRETER.emitter(), eqn, reached)) if flag]
+            alive.update(moved)
+            fixed.append(eqn)
+            joins += [(eqn, v) for v in moved]
+            continue
         alive.update(eqn.outputs)
         if not eqn.primitive.bilinear:
             joins += [(eqn, a) for i, (a, flag) in enumerate(zip_strict(eqn.inputs, reached)) if not flag and eqn.primitive.is_linear_in(i)]
     joins += [(None, graph.outputs[r.value].atom) for r in staged.results if has_tangent(r) and graph.outputs[r.value].atom not in alive]
-    known = _known_values(graph, fixed, values)
+    zeros = {v: np.zeros(v.aval.shape, v.aval.dtype) for v in at_zero if shapes.is_static(v.aval.shape)}
+    known = _known_values(graph, fixed, values, zeros)
     for eqn, atom in joins:
-        if np.any(atom.value if isinstance(atom, Literal) else known.get(atom, 0)):
+        if np.any(np.nan_to_num(atom.value if isinstance(atom, Literal) else known.get(atom, 0))):
             raise _offset_error(eqn, staged)
     constants = [r.constant for r in staged.results if r.aval is None and isinstance(r.constant, (np.ndarray, np.generic, float, complex))]
     if any(np.any(c) for c in constants):
         raise _offset_error(None, staged)
 
 
-def _known_values(graph: Graph, eqns: Sequence[Eqn], values: Sequence[Any]) -> dict[Var, Any]:
+def _known_values(graph: Graph, eqns: Sequence[Eqn], values: Sequence[Any], given: Mapping[Var, Any]) -> dict[Var, Any]:
     """The values of equations as far as they are known; what depends on an enclosing trace is not."""
     known: dict[Var, Any] = dict(graph.consts)
-    known.update({v: value for v, value in zip_strict(graph.in_vars, values) if isinstance(value, np.ndarray)})
+    known.update({v: value for v, value in zip_strict(graph.in_vars, values) if isinstance(value, np.ndarray)} | given)
     for eqn in eqns:
         if eqn.primitive.family != "callback" and all(isinstance(a, Literal) or a in known for a in eqn.inputs):
             known.update(zip_strict(eqn.outputs, eval_eqn(eqn, known)))

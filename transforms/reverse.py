@@ -1,12 +1,14 @@
 """Reverse mode: one pass over a graph that emits its equations, and another back over them that emits cotangents.
 
 :func:`pullback` writes into a given builder. In linear mode the equations that depend on the active inputs are not emitted at all: what
-comes back is the transpose of a linear graph.
+comes back is the transpose of a linear graph. Loops and choices among them are: a linear function is its own derivative everywhere, so that
+of a loop at zero is taken, whose bodies are transposed in linear mode too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ from functx import config
 from functx.dtypes import is_complex, is_inexact
 from functx.errors import NonLinearError
 from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, Mark, Output, Var, read
+from functx.ops.scan import as_graph, zeros
 from functx.primitive import Emitter, conjugate
 from functx.util import zip_strict
 
@@ -37,6 +40,9 @@ def pullback(b: Emitter, graph: Graph, atoms: Sequence[Atom], active: Sequence[b
     for eqn in graph.eqns:
         flags = [a in alive for a in eqn.inputs]
         reached = [v for v in eqn.outputs if is_inexact(v.aval.dtype)] if any(flags) and eqn.primitive.differentiable else []
+        if reached and linear and eqn.primitive.family == "control":
+            moved = dict(zip_strict(eqn.outputs, moved_outputs(b, eqn, flags)))
+            reached = [v for v in reached if moved[v]]
         if not reached:
             if linear and any(flags):
                 raise _not_linear(eqn)
@@ -60,7 +66,13 @@ def pullback(b: Emitter, graph: Graph, atoms: Sequence[Atom], active: Sequence[b
                     cotangents[atom] = b.add_cotangents(cotangents.get(atom), ct)
         return [cotangents.get(v) for v in graph.in_vars]
 
-    return Pullback([read(env, a) for a in graph.out_atoms], pull, env)
+    outs = [zeros(b, a.aval) if linear and a in alive else read(env, a) for a in graph.out_atoms]
+    return Pullback(outs, pull, env)
+
+
+def moved_outputs(b: Emitter, eqn: Eqn, flags: Sequence[bool]) -> list[bool]:
+    """Which results of a loop or choice depend on its flagged operands, as derivatives do."""
+    return b.interpreter.jvp(as_graph(b, eqn.primitive, eqn.inputs, eqn.params), flags)[1]
 
 
 def mark_by_dependence(b: Emitter, start: int, cotangents: Sequence[Var], forward: Mark) -> None:
@@ -87,6 +99,8 @@ def substitute(b: Emitter, start: int, env: Mapping[Var, Atom]) -> None:
 def _forward(b: Emitter, eqn: Eqn, env: dict[Var, Atom], flags: Sequence[bool], linear: bool) -> Pull:
     """Emit an active equation (unless the graph is being transposed) and say how to pull its cotangents back."""
     primitive, ins = eqn.primitive, [read(env, a) for a in eqn.inputs]
+    if linear and primitive.family == "control":
+        return _forward_at_zero(b, eqn, env, ins, flags)
     if linear:
         _check_linear(eqn, flags)
         outs: Sequence[Atom] = [Var(v.aval) for v in eqn.outputs]  # never emitted: only their types are used
@@ -101,6 +115,31 @@ def _forward(b: Emitter, eqn: Eqn, env: dict[Var, Atom], flags: Sequence[bool], 
         b.append(eqn, env, keep_marks=False)
         outs = [env[v] for v in eqn.outputs]
     return lambda b, cts: pull_equation(b, eqn, ins, outs, flags, cts)
+
+
+def _forward_at_zero(b: Emitter, eqn: Eqn, env: dict[Var, Atom], ins: Sequence[Atom], flags: Sequence[bool]) -> Pull:
+    """A loop or choice that is linear in its flagged operands, whose values are unknown."""
+    at_zero = [zeros(b, a.aval) if flag else a for a, flag in zip_strict(ins, flags)]
+    b.source = eqn.source
+    with _linearly(b):
+        outs, pull_linear = eqn.primitive.vjp(b, at_zero, flags, **eqn.params)
+    env.update(zip_strict(eqn.outputs, outs))
+
+    def pull(b: Emitter, cts: Sequence[Atom | None]) -> Sequence[Atom | None]:
+        with _linearly(b):
+            return pull_linear(b, cts)
+
+    return pull
+
+
+@contextmanager
+def _linearly(b: Emitter) -> Iterator[None]:
+    """Rules that run meanwhile transpose their graphs, which must be linear."""
+    outer, b.interpreter = b.interpreter, b.interpreter.as_linear()
+    try:
+        yield
+    finally:
+        b.interpreter = outer
 
 
 def pull_equation(
@@ -170,8 +209,6 @@ def _transposed_jvp(
 
 def _check_linear(eqn: Eqn, flags: Sequence[bool]) -> None:
     primitive = eqn.primitive
-    if primitive.family == "control":
-        raise primitive.missing("transpose")
     linear = all(primitive.is_linear_in(i) for i, flag in enumerate(flags) if flag)
     if not linear or (primitive.bilinear and sum(flags) > 1):
         raise _not_linear(eqn)

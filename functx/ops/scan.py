@@ -38,8 +38,10 @@ def zeros(b: Emitter, aval: AbstractArray) -> Atom:
     return b.full(aval.shape, 0, aval.dtype)
 
 
-def reached(graph: Graph, active: Sequence[bool]) -> list[bool]:
-    """Which outputs a derivative flows into from the active inputs."""
+def reached(b: Emitter, graph: Graph, active: Sequence[bool]) -> list[bool]:
+    """Which outputs a derivative flows into from the active inputs; exactly so for what must be linear, else possibly more."""
+    if b.interpreter.linear:
+        return b.interpreter.jvp(graph, active)[1]
     alive = {v for v, flag in zip_strict(graph.in_vars, active) if flag and is_inexact(v.aval.dtype)}
     for eqn in graph.eqns:
         if eqn.primitive.differentiable and any(a in alive for a in eqn.inputs):
@@ -170,7 +172,7 @@ def swapped(b: Emitter, x: Atom) -> Atom:
 def _scan_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], *, graph: Graph, **params: Any) -> Any:
     """Forward with residuals, one stack for each that differs between steps; backward over the stacks."""
     consts, carries = params["consts"], params["carries"]
-    flags = grown(list(active), consts, lambda f: reached(graph, f)[:carries])
+    flags = grown(list(active), consts, lambda f: reached(b, graph, f)[:carries])
     priced = [consts <= i < consts + carries for i in range(len(ins))]
     forward, backward, in_mask, out_mask = halves(b, graph, flags, priced)
     fixed, stepped = invariant(forward, len(graph.outputs), consts)

@@ -123,7 +123,9 @@ def _pull_while(
     params = silenced_params(params)  # it has run before
     graph, conds, consts = params["graph"], params["conds"], params["consts"]
     carries = len(ins) - conds - consts
-    flags = grown(list(active[conds:]), consts, lambda f: reached(graph, f)[:carries])
+    flags = grown(list(active[conds:]), consts, lambda f: reached(b, graph, f)[:carries])
+    if b.interpreter.linear:  # what a loop counts its steps by must not depend on what it is linear in
+        b.interpreter.split(params["cond"], [*active[:conds], *flags[consts:]])
     forward, backward, in_mask, out_mask = halves(b, graph, flags, [i >= consts for i in range(len(flags))])
     fixed, stepped = invariant(forward, len(graph.outputs), consts)
     inner = b.interpreter.emitter()
