@@ -28,6 +28,7 @@ from functx.trace import Trace, Tracer, current_trace, outermost, where
 from functx.transforms.arguments import check_callable, is_traced_leaf, leaves_or_none, positional_names, with_fixed
 from functx.transforms.boundary import wrap
 from functx.transforms.entries import typed_value
+from functx.transforms.self_calls import closing_over
 from functx.transforms.staging import Result, Staged, stage
 from functx.transforms.subgraphs import SubGraph, stage_subgraph
 
@@ -153,8 +154,10 @@ class _CustomRule:
             return {"graph": _aligned(primal, arguments, primal.captured), "rule": name, **self._self_rule(sub)}, primal.captured
         bodies, extra = self._trace_rule(sub, call, parent, (key, name))
         captured = _distinct([*primal.captured, *(h for body in bodies.values() for h in body.captured)])
-        graphs = {name: _aligned(body, self._capture_place(name, arguments), captured) for name, body in bodies.items()}
-        params = {"graph": _aligned(primal, arguments, captured), **graphs, **extra, "rule": name}
+        graphs = {key: _aligned(body, self._capture_place(key, arguments), captured) for key, body in bodies.items()}
+        whole = _aligned(primal, arguments, captured)
+        graphs = {key: closing_over(graph, name, whole, _captured_inputs(graph)) for key, graph in graphs.items()}
+        params = {"graph": whole, **graphs, **extra, "rule": name}
         if told_apart and primal.pure and all(body.pure for body in bodies.values()):
             memo[key, nesting] = params
         return params, captured
@@ -185,6 +188,10 @@ def _aligned(body: _Body, place: int, captured: Sequence[Tracer]) -> Graph:
     given = inputs[: len(inputs) - len(body.captured)]
     all_captured = [own.get(id(h)) or Input(Var(h.aval), InRole.CAPTURED) for h in captured]
     return body.graph.replace(inputs=(*given[:place], *all_captured, *given[place:]))
+
+
+def _captured_inputs(graph: Graph) -> list[Var]:
+    return [slot.var for slot in graph.inputs if slot.role is InRole.CAPTURED]
 
 
 def _nesting(trace: Trace | None, owner: int) -> int:
