@@ -440,10 +440,14 @@ def test_effects_cannot_be_differentiated_or_called_again():
     with pytest.raises(errors.UnsupportedError, match="cannot be differentiated"):
         fx.grad(lambda x: fx.io_callback(lambda v: v, F8, x))(1.0)
     loop = lambda x: fx.while_loop(lambda v: v < 5.0, lambda v: v * (1.0 + fx.io_callback(number, F8)), x)  # noqa: E731
-    with pytest.raises(errors.UnsupportedError, match="happens once") as raised:
-        fx.grad(loop)(1.0)
-    assert "functx.scan" in str(raised.value) and "test_effects.py" in str(raised.value)
-    assert fx.jvp(loop, (1.0,), (1.0,))[0] == 6.0
+    twice = lambda x: fx.scan(lambda c, _: (loop(c * 0.1), None), x, length=2)[0]  # noqa: E731
+    # Steps of a loop that keep stacks of lengths of their own, lanes likewise, or a branch that is not taken: they would run again.
+    for f in (twice, lambda x: fx.cond(x > 0, loop, np.sin, x), lambda x: fx.vmap(loop)(x * np.ones(2)).sum()):
+        with pytest.raises(errors.UnsupportedError, match="happens once") as raised:
+            fx.grad(f)(1.0)
+        assert "functx.scan" in str(raised.value) and "test_effects.py" in str(raised.value)
+    assert number() == 1.0  # it was refused before anything happened
+    assert fx.jvp(loop, (1.0,), (1.0,))[0] == 12.0
     with pytest.raises(errors.CallbackError, match="declared"):
         fx.jit(lambda x: fx.io_callback(lambda v: (v, v), F8, x))(1.0)
 

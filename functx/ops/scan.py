@@ -195,7 +195,7 @@ def halves(b: Emitter, graph: Graph, active: Sequence[bool], priced: Sequence[bo
     then what goes into a step is kept, and the step runs again on the way back.
     """
     forward, backward, in_mask, out_mask = b.interpreter.split(graph, active, priced)
-    found = {eqn.params[eqn.primitive.binds] for eqn in graph.eqns if eqn.params.get(eqn.primitive.binds) is not None}
+    found = {eqn.params[eqn.primitive.binds] for eqn in (*graph.eqns, *forward.eqns) if eqn.params.get(eqn.primitive.binds) is not None}
     if symbols_of(backward).isdisjoint(s for d in found for s in d.expr.free_symbols):
         return forward, backward, in_mask, out_mask
     mask = [is_inexact(a.aval.dtype) for a in graph.out_atoms]

@@ -12,7 +12,7 @@ import numpy as np
 
 from functx import shapes
 from functx.dtypes import UINT8
-from functx.effects import silenced_params
+from functx.effects import contains, gives_values, silenced_params
 from functx.interpret import eval_graph
 from functx.ir import AbstractArray, Atom, Graph, Input, Output, Var
 from functx.ops.scan import (
@@ -91,7 +91,11 @@ def _while_jvp(
 
 
 def _while_vjp(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], **params: Any) -> Any:
-    """The loop as it is; on the way back the loop with stacks of residuals, and the scan over them, as one whole."""
+    """The loop as it is; on the way back the loop with stacks of residuals, and the scan over them, as one whole. Where it hands on what an
+    effect returned, which happens once, the stacks are kept from the beginning.
+    """
+    if any(contains(params[side], gives_values) for side in ("cond", "graph")):
+        return _with_residuals(b, ins, active, params)
     outs = b.bind(while_, ins, params)
     if params["steps"] is not None:
         return outs, _stacked_pull(b, ins, active, outs, params)
@@ -120,7 +124,11 @@ def _pull_while(
     b: Emitter, ins: Sequence[Atom], active: Sequence[bool], cts: Sequence[Atom | None], params: dict[str, Any]
 ) -> list[Atom | None]:
     """Emit the loop with residuals and the loop back over them."""
-    params = silenced_params(params)  # it has run before
+    return _with_residuals(b, ins, active, silenced_params(params))[1](b, cts)  # it has run before
+
+
+def _with_residuals(b: Emitter, ins: Sequence[Atom], active: Sequence[bool], params: dict[str, Any]) -> Any:
+    """Emit the loop with stacks of residuals; its results, and what emits the loop back over them."""
     graph, conds, consts = params["graph"], params["conds"], params["consts"]
     carries = len(ins) - conds - consts
     flags = grown(list(active[conds:]), consts, lambda f: reached(b, graph, f)[:carries])
@@ -142,8 +150,11 @@ def _pull_while(
     )
     options = {"length": steps, "reverse": False, "consts": consts, "carries": carries}
     sides = (back, in_mask, out_mask, fixed, [*stepped, len(fixed) + len(stepped)])
-    found = pull_steps(b, ins[conds:], done, cts, stacks, graph, sides, options)
-    return [None] * conds + found
+
+    def pull(b: Emitter, cts: Sequence[Atom | None]) -> list[Atom | None]:
+        return [None] * conds + pull_steps(b, ins[conds:], done, cts, stacks, graph, sides, options)
+
+    return done, pull
 
 
 def _while_batch(b: Emitter, ins: Sequence[Atom], batched: Sequence[bool], size: Any, **params: Any) -> tuple[Sequence[Atom], list[bool]]:
