@@ -243,3 +243,15 @@ def test_a_read_only_array_stays_read_only():
     for run in (lambda f: f, oracles.reference_jit):
         with pytest.raises(ValueError, match="read-only"):
             run(lambda yes: fx.cond(yes, lambda: (frozen.fill(1.0), table)[1], lambda: table))(True)
+
+
+def test_choices_hand_tensors_on():
+    torch = pytest.importorskip("torch")
+    t = torch.ones(3)
+    for chosen in (
+        fx.cond(t.sum() > 1, lambda: t * 2, lambda: t),
+        fx.cond(False, lambda v: v, lambda v: v * 2, t),
+        fx.switch(torch.tensor(1), [lambda: t, lambda: t * 2]),
+        fx.switch(7, [lambda v: v, lambda v: v * 2], t),
+    ):
+        assert torch.equal(chosen, t * 2)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functx import mutation, shapes, trees
+from functx import mutation, shapes, tensors, trees
 from functx.demand import is_known
 from functx.dims import Dim
 from functx.dtypes import BOOL, INT64, Kind
@@ -525,7 +525,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         raise StructureError("switch: there is no branch", where=where(), fix=fix)
     if type(index) is int:
         index = _nearest(index, len(branches))
-    aval = type_of(index)
+    aval = tensors.type_of(index) or type_of(index)
     if aval.shape != () or aval.dtype.kind not in "iu":
         raise StructureError(f"switch: the index is a {aval}", where=where(), fix=fix)
     if current_trace() is None:

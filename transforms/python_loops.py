@@ -17,7 +17,7 @@ from functx.dtypes import FLOAT64, PYTHON_DTYPES, Kind, python_type
 from functx.errors import StructureError
 from functx.ir import AbstractArray
 from functx.source import function_source
-from functx.trace import Tracer, type_of_value, where
+from functx.trace import Tracer, current_trace, type_of_value, where
 from functx.transforms.arguments import is_traced_leaf
 from functx.transforms.outlook import Told, types_of_result
 
@@ -82,6 +82,8 @@ def choose(kind: str, number: int, functions: Sequence[Callable[..., Any]], oper
     told = [types_of_result(kind, f, operands) for f in functions]
     avals = joined_branches(kind, functions, told)  # mistakes are found before anything happens
     leaves, tree = trees.flatten(owned(functions[number](*operands)))
+    if tensors.any_in(leaves):
+        return trees.unflatten(tree, leaves)
     own, found = told[number], [type_of_value(v) for v in leaves]
     if own is None or own.tree != tree or [a.shape for a in own.avals] != [a.shape for a in found]:
         told[number] = Told(tree, found)
@@ -178,9 +180,9 @@ def _check_step(kind: str, f: Callable[..., Any], before: Any, after: Any) -> No
 
 
 def check_data(values: Sequence[Any], what: str) -> None:
-    """Loops and choices work on arrays and numbers."""
+    """Loops and choices work on arrays and numbers; outside of traces choices hand tensors on, too."""
     for v in values:
-        if v is None or not (tensors.any_in([v]) or is_traced_leaf(v)):
+        if v is None or not (is_traced_leaf(v) or (current_trace() is None and tensors.any_in([v]))):
             fix = "close over it; loops carry arrays and numbers"
             raise StructureError(f"{what} holds a {type(v).__name__}", where=where(), fix=fix)
 
