@@ -12,6 +12,7 @@ import pytest
 
 import functx as fx
 import functx.numpy as fnp
+from functx.errors import StructureError
 from functx.transforms import outlook
 
 X = np.array([1.0, 2.0, 3.0])
@@ -214,6 +215,23 @@ def test_types_are_asked_once_per_kind_of_call(monkeypatch):
     monkeypatch.setattr(outlook, "stage", lambda *_: pytest.fail("traced again"))
     for k in range(3):
         assert f(X + k, float(k) * 2).dtype == np.float64
+
+
+@pytest.mark.parametrize("number", [int, np.int64])
+def test_numbers_that_decide_shapes_count(number):
+    shaped = [
+        lambda n: fx.cond(True, lambda: fnp.zeros(2), lambda: fnp.zeros(n)),
+        lambda n: fx.cond(True, lambda v: v[:2], lambda v: v[:n], X),
+        lambda n: fx.cond(True, lambda: np.zeros(2), lambda: np.stack([X[0] for _ in range(n)])),
+        lambda n: fx.cond(True, lambda: np.zeros(2), lambda sizes={"n": [n]}: X[: sizes["n"][0]]),  # noqa: B006
+    ]
+    for f in shaped:
+        for n in (2, 1, 3, 2):
+            if n == 2:
+                assert f(number(n)).shape == (2,)
+            else:
+                with pytest.raises(StructureError, match="result 0 is"):
+                    f(number(n))
 
 
 def test_what_changed_at_module_level_is_asked_again():

@@ -18,6 +18,7 @@ import numpy as np
 
 from functx import trees
 from functx.dtypes import PYTHON_DTYPES
+from functx.errors import ConcretizationError, StaticArgumentError
 from functx.ir import AbstractArray
 from functx.source import function_source
 from functx.trace import Trace, dataless, type_of_value
@@ -28,7 +29,9 @@ _PURE = {"builtins", "cmath", "functools", "functx", "itertools", "math", "numpy
 _NOT_PURE = {"__import__", "breakpoint", "exec", "eval", "input", "open", "print"}
 _KEPT = 512  # functions whose types are remembered
 
-_told: dict[Any, Told | None] = {}
+_NEEDS_VALUES, _UNASKED = object(), object()
+
+_told: dict[Any, Any] = {}  # what is told; None: cannot be; or that it needs values
 
 
 @dataclass(frozen=True)
@@ -44,32 +47,39 @@ class _Untold(Exception):
 
 
 def types_of_result(kind: str, f: Callable[..., Any], args: Sequence[Any]) -> Told | None:
-    """What ``f(*args)`` would return, as ``kind`` would trace it; None where only running it can tell."""
+    """What ``f(*args)`` would return, as ``kind`` would trace it; None where only running it can tell.
+
+    Numbers that it closes over change from call to call: they are types, unless their values are needed (for a shape, a number of steps).
+    """
     leaves, tree = trees.flatten(tuple(args))
-    try:
-        key = (_essence(f, {}), tree, tuple(map(type_of_value, leaves)))
-        if key in _told:
-            return _told[key]
-    except Exception:
-        return None
-    if len(_told) >= _KEPT:
-        _told.clear()
-    _told[key] = told = _traced(kind, f, tree, key[2])
-    return told
+    for exact in (False, True):
+        try:
+            key = (_essence(f, {}, exact), tree, tuple(map(type_of_value, leaves)), exact)
+            told = _told.get(key, _UNASKED)
+        except Exception:  # what cannot be traced, nor compared
+            return None
+        if told is _UNASKED:
+            if len(_told) >= _KEPT:
+                _told.clear()
+            _told[key] = told = _traced(kind, f, tree, key[2], exact)
+        if told is not _NEEDS_VALUES:
+            return told
+    return None
 
 
-def _traced(kind: str, f: Callable[..., Any], tree: Any, avals: Sequence[AbstractArray]) -> Told | None:
+def _traced(kind: str, f: Callable[..., Any], tree: Any, avals: Sequence[AbstractArray], exact: bool) -> Any:
     trace = Trace(function_source(f), kind, opaque=True)
     args = trees.unflatten(tree, [trace.add_input(aval, label="an operand").handle for aval in avals])
     try:
         with np.errstate(all="ignore"):
-            staged = stage(_Twins(trace).of(f), trace, args, {})
-        avals = [type_of_value(r.constant) if r.aval is None else r.aval for r in staged.results]
+            staged = stage(_Twins(trace, exact).of(f), trace, args, {})
+        return Told(staged.out_tree, [type_of_value(r.constant) if r.aval is None else r.aval for r in staged.results])
+    except (ConcretizationError, StaticArgumentError):
+        return None if exact else _NEEDS_VALUES
     except Exception:  # a branch that is not taken may fail in any way: that is what choices are for
         return None
     finally:
         trace.release()
-    return Told(staged.out_tree, avals)
 
 
 # --- what functions are made of -----------------------------------------------------------------------------------------------------------
@@ -132,19 +142,20 @@ def _is_plain(value: Any) -> bool:
 def _essence(value: Any, seen: dict[int, int], constant: bool = False) -> Any:
     """What a value is made of, for comparison: arrays and numbers are types, but numbers at module level are themselves."""
     kind = type(value)
-    if isinstance(value, (np.ndarray, np.generic)) or (kind in PYTHON_DTYPES and kind is not bool and not constant):
+    number = isinstance(value, np.generic) or kind in PYTHON_DTYPES
+    if isinstance(value, np.ndarray) or (number and kind is not bool and not constant):
         return type_of_value(value)
-    if _is_plain(value) or kind in PYTHON_DTYPES:
+    if number or _is_plain(value):
         return kind, value
     if id(value) in seen:
         return seen[id(value)]
     seen[id(value)] = len(seen)
     if kind is FunctionType:
-        inner = tuple((k, _essence(v, seen)) for k, v in _cells(value))
+        inner = tuple((k, _essence(v, seen, constant)) for k, v in _cells(value))
         outer = tuple((name, _essence(v, seen, constant=True)) for name, v in _globals(value))
-        return value.__code__, inner, outer, _essence((value.__defaults__, value.__kwdefaults__), seen)
+        return value.__code__, inner, outer, _essence((value.__defaults__, value.__kwdefaults__), seen, constant)
     if kind is functools.partial:
-        return kind, _essence((value.func, value.args, value.keywords), seen)
+        return kind, _essence((value.func, value.args, value.keywords), seen, constant)
     if kind is dict:
         return kind, tuple(value), tuple(_essence(v, seen, constant) for v in value.values())
     if kind in (list, tuple):
@@ -154,15 +165,16 @@ def _essence(value: Any, seen: dict[int, int], constant: bool = False) -> Any:
 
 @dataclass
 class _Twins:
-    """Makes twins of values for a trace; a value that is reached twice has one twin."""
+    """Makes twins of values for a trace; a value that is reached twice has one twin. ``exact``: numbers stay themselves."""
 
     trace: Trace
+    exact: bool
     made: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     modules: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def of(self, value: Any, constant: bool = False) -> Any:
         kind = type(value)
-        if _is_plain(value) or (constant and kind in PYTHON_DTYPES):
+        if _is_plain(value) or ((constant or self.exact) and (kind in PYTHON_DTYPES or isinstance(value, np.generic))):
             return value
         if id(value) not in self.made:
             if kind is FunctionType:
