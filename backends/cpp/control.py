@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from functx.backends.cpp.text import size_name, size_text
+from functx.backends.cpp.text import size_text
 from functx.backends.cpp.types import literal, stored
 from functx.backends.loops.control import carried
+from functx.backends.loops.formulas import size_name
 from functx.backends.loops.nodes import Loop
 from functx.backends.loops.sizes import nbytes
 from functx.ir import Literal, Var

@@ -13,11 +13,12 @@ import numpy as np
 
 from functx.backends.cpp.accumulators import accumulate_column, accumulate_value, advanced, assignment, declare, initial, result, scan
 from functx.backends.cpp.body import Body, Names
-from functx.backends.cpp.text import Writer, affine_text, loop, size_text, sizes_in, unravel
+from functx.backends.cpp.text import Writer, affine_text, loop, size_text, unravel
 from functx.backends.cpp.types import ctype, stored
 from functx.backends.loops.affine import ZERO, LoopVar, substitute
 from functx.backends.loops.build import elements
 from functx.backends.loops.clusters import is_unit, splits
+from functx.backends.loops.formulas import sizes_in
 from functx.backends.loops.nodes import Accumulate, Carried, Check, Effect, Form, Kernel, Load, Node, Place, Running, Stage, Storage, Store
 from functx.backends.loops.sizes import ceil_div, hint, is_at_least
 from functx.ir import Var

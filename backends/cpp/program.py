@@ -13,9 +13,10 @@ from functx.backends.cpp.kernels import Function, emit_kernel, parallel_for
 from functx.backends.cpp.prelude import HEADER, needed_snippets
 from functx.backends.cpp.selections import selection_lines
 from functx.backends.cpp.sorting import sort_function
-from functx.backends.cpp.text import size_name, size_text, sizes_in
+from functx.backends.cpp.text import size_text
 from functx.backends.cpp.types import ctype, literal, stored
 from functx.backends.loops.control import all_sizes, has_lanes
+from functx.backends.loops.formulas import size_name, sizes_in
 from functx.backends.loops.nodes import (
     Call,
     Copy,

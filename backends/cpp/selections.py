@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from functx.backends.cpp.text import size_name, size_text
+from functx.backends.cpp.text import size_text
+from functx.backends.loops.formulas import size_name
 from functx.backends.loops.nodes import Selection
 from functx.ir import Literal, Var
 from functx.shapes import size

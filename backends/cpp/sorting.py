@@ -5,8 +5,9 @@ The algorithms are our own, because the templates of the standard library take m
 
 from __future__ import annotations
 
-from functx.backends.cpp.text import Writer, loop, size_text, sizes_in
+from functx.backends.cpp.text import Writer, loop, size_text
 from functx.backends.cpp.types import stored
+from functx.backends.loops.formulas import sizes_in
 from functx.backends.loops.nodes import Sort
 
 SNIPPETS: dict[str, str] = {

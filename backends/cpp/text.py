@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from functx.backends.loops.affine import Affine, Dynamic, LoopVar, Quotient, Remainder, Symbol
+from functx.backends.loops.formulas import formula
 from functx.shapes import Dim, Size
-
-if TYPE_CHECKING:
-    import sympy
 
 
 class Writer:
@@ -48,43 +44,10 @@ class Writer:
         return "\n".join(self.lines) + "\n"
 
 
-def size_name(name: str) -> str:
-    """The variable that holds a size which is known only at run time."""
-    return f"dim_{re.sub(r'[^0-9A-Za-z_]', '_', name)}"
-
-
-def sizes_in(text: str) -> list[str]:
-    """The variables of such sizes in a text."""
-    return list(dict.fromkeys(re.findall(r"\bdim_\w+", text)))
-
-
 @functools.lru_cache(4096)
 def size_text(size: Size) -> str:
     """A size as an operand."""
-    text = _expression(size.expr) if isinstance(size, Dim) else str(size)
-    return text if re.fullmatch(r"\w+|\w+\([^()]*\)", text) else f"({text})"
-
-
-def _expression(e: sympy.Expr) -> str:
-    """An integer expression of sympy's."""
-    if e.is_Integer:
-        return str(e)
-    if e.is_Symbol:
-        return size_name(e.name)
-    numer, denom = e.together().as_numer_denom()
-    if denom != 1:
-        return f"({_expression(numer)}) / ({_expression(denom)})"  # without a remainder
-    if e.is_Add:
-        return " + ".join(f"({t})" if t.startswith("-") else t for t in map(_expression, e.args))
-    if e.is_Mul:
-        return " * ".join(f"({_expression(a)})" if a.is_Add or a.is_negative else _expression(a) for a in e.args)
-    if e.is_Pow:
-        return " * ".join([f"({_expression(e.base)})"] * int(e.exp))
-    name = type(e).__name__
-    if name == "floor":
-        return f"floor_div({', '.join(map(_expression, e.args[0].together().as_numer_denom()))})"
-    call = {"Mod": "floor_mod", "Max": "greater", "Min": "smaller"}[name]
-    return functools.reduce(lambda a, b: f"{call}({a}, {b})", map(_expression, e.args))
+    return formula(size, lambda a, b: f"({a}) / ({b})")
 
 
 def affine_text(x: Affine) -> str:
