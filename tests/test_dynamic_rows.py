@@ -20,9 +20,9 @@ def resized(array, sizes, seed):
     return sample.data(shape, seed) if array.dtype == np.float64 else np.resize(array, shape)
 
 
-def check(f, row, rtol, atol=0.0):
+def check(f, row, rtol, atol=0.0, backend="reference"):
     """One function whose sizes are symbolic does what is compiled for each shape alone: values, changes to arguments, errors."""
-    symbolic = fx.jit(f, backend="reference", dynamic=True)
+    symbolic = fx.jit(f, backend=backend, dynamic=True)
     for sizes in ({}, *OTHERS):
         args = tuple(resized(a, sizes, k) for k, a in enumerate(row.arguments()))
         if sizes and all(a.shape == b.shape for a, b in zip(args, row.args, strict=True)):

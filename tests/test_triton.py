@@ -328,14 +328,6 @@ def test_no_lowering():
         triton(lambda x: fx.pure_callback(np.sin, x, x))(np.ones(3))
 
 
-def test_sizes_that_are_not_known():
-    def f(x):
-        return fx.grad(lambda x: fx.while_loop(lambda s: s < 9, lambda s: s * s, x))(x)
-
-    with pytest.raises(BackendError, match=r"(?s)sizes that are known beforehand.*as it has steps.*fori_loop"):
-        triton(f)(2.0)
-
-
 @pytest.mark.parametrize("module", ["torch", "triton"])
 def test_a_package_that_is_missing(module, monkeypatch):
     import importlib.util

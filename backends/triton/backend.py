@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from functx import shapes
-from functx.backends.loops.control import flattened
 from functx.backends.loops.lower import lower
 from functx.backends.loops.report import memory_plan
 from functx.backends.triton.executable import TritonCode, TritonExecutable
 from functx.backends.triton.ops import TritonTarget
 from functx.backends.triton.program import Source, emit
 from functx.config import Config
-from functx.errors import BackendError
 from functx.ir import Graph
 from functx.passes import log
 from functx.pretty import graph_digest
@@ -24,6 +21,7 @@ class TritonBackend:
     """Graphs to Triton kernels and PyTorch's functions."""
 
     name = "triton"
+    symbolic_sizes = True
 
     def __init__(self) -> None:
         self._codes: dict[str, TritonCode] = {}
@@ -33,7 +31,7 @@ class TritonBackend:
         """Generate the program of a graph, or find it. Triton compiles a kernel when it is first launched, and keeps it on disk.
 
         Raises:
-          BackendError: an equation has no lowering, or a size is symbolic.
+          BackendError: an equation has no lowering, or no input tells a size.
         """
         digest = graph_digest(graph)
         with self._lock:
@@ -60,18 +58,4 @@ class TritonBackend:
 
 
 def _generate(graph: Graph) -> Source:
-    _check_static(graph)
     return emit(lower(graph, TritonTarget()))
-
-
-def _check_static(graph: Graph) -> None:
-    """Refuse sizes that are known only when the code runs."""
-    unknown = next((e for e in flattened(graph) if not all(shapes.is_static(v.aval.shape) for v in e.outputs)), None)
-    given = all(shapes.is_static(aval.shape) for aval in graph.in_avals)
-    if unknown is not None or not given:
-        raise BackendError(
-            "the triton backend compiles for sizes that are known beforehand",
-            where=unknown.source.describe() if unknown is not None and unknown.source else None,
-            why="the derivative of a while loop keeps as much as it has steps" if given else "an argument has a symbolic size",
-            fix="use a loop of known length (fori_loop, scan), or backend='cpp'",
-        )

@@ -30,6 +30,20 @@ def part(memory: torch.Tensor, start: int, count: int, dtype: torch.dtype) -> to
     return memory[start : start + count * dtype.itemsize].view(dtype)
 
 
+def fresh(memory: torch.Tensor, count: int, dtype: torch.dtype) -> torch.Tensor:
+    """New memory on the same device, for so many elements."""
+    return torch.empty(count, dtype=dtype, device=memory.device)
+
+
+def grown(stack: torch.Tensor, count: int) -> torch.Tensor:
+    """A stack with room for so many elements: itself, or a copy with twice the room."""
+    if count <= len(stack):
+        return stack
+    out = torch.empty(max(count, 2 * len(stack)), dtype=stack.dtype, device=stack.device)
+    out[: len(stack)] = stack
+    return out
+
+
 def piece(buffer: torch.Tensor, number: Any, count: int) -> torch.Tensor:
     """The elements of one step among those of all, side by side."""
     return buffer.view(-1)[number * count : (number + 1) * count]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import linecache
 import threading
 import types
@@ -17,17 +18,20 @@ import torch
 
 from functx import tensors
 from functx.backend import CompiledStep, write_map
-from functx.backends.loops.control import flattened
+from functx.backends.loops.control import flattened, input_sizes
 from functx.backends.triton import failures
 from functx.backends.triton.extern import function_for, torch_dtype
 from functx.backends.triton.failures import FailureTable
 from functx.backends.triton.prelude import HEADER, INTERPRETED_HEADER
 from functx.backends.triton.program import Source
+from functx.dims import Dim
 from functx.errors import DeviceMemoryError
-from functx.ir import AbstractArray, Graph
+from functx.ir import AbstractArray, Eqn, Graph
 from functx.memory_plan import MemoryPlan
+from functx.resize import at_sizes
 from functx.util import zip_strict
 
+SIZES = 64  # for which an equation keeps its function
 _lock = threading.Lock()
 _loaded = 0
 
@@ -78,11 +82,13 @@ class TritonExecutable:
         self.graph, self.code, self._generate, self.compiled = graph, code, generate, compiled
         self.workspace_bytes = code.source.workspace_bytes
         self._eqns = flattened(graph)
-        self._functions = {k: function_for(self._eqns[k]) for k in code.source.calls}
+        self._sources = list(input_sizes(graph).values())
+        self._symbols = [Dim(name).expr for name in code.source.sizes]
+        self._functions = {k: self._function(self._eqns[k]) for k in code.source.calls}
         self._tables: dict[Any, FailureTable] = {}
         self._in_avals = graph.in_avals
         self.out_avals, self.writes = graph.out_avals, write_map(graph)
-        self._outs = [(tuple(aval.shape), torch_dtype(aval.dtype)) for aval in self.out_avals]
+        self._dtypes = [torch_dtype(aval.dtype) for aval in self.out_avals]
 
     @cached_property
     def source(self) -> str:
@@ -110,35 +116,69 @@ class TritonExecutable:
         if device is not None:
             return self._run_on(device, [_readable(x) for x in inputs])
         arrays = [_readable_array(x, aval) for x, aval in zip_strict(inputs, self._in_avals)]
-        given = [_tensor(x) for x in arrays]
-        fresh = [None if k in self.writes else np.empty(aval.shape, aval.dtype) for k, aval in enumerate(self.out_avals)]
-        outputs = [given[self.writes[k]] if x is None else _tensor(x) for k, x in enumerate(fresh)]
-        self._run(given, outputs, torch.device("cpu"))
-        return [arrays[self.writes[k]] if x is None else x for k, x in enumerate(fresh)]
+        given, sizes = [_tensor(x) for x in arrays], self._sizes(arrays)
+        needed, shapes = self._needs(sizes, True)
+        fresh = [
+            None if k in self.writes or shape is None else np.empty(shape, aval.dtype)
+            for k, (shape, aval) in enumerate(zip_strict(shapes, self.out_avals))
+        ]
+        outputs = [given[self.writes[k]] if k in self.writes else None if x is None else _tensor(x) for k, x in enumerate(fresh)]
+        outputs = self._run(given, outputs, sizes, needed, torch.device("cpu"))
+        for k, x in enumerate(outputs):
+            if fresh[k] is None:
+                fresh[k] = arrays[self.writes[k]] if k in self.writes else np.array(tensors.as_array(x))
+        return fresh
 
     def _run_on(self, device: torch.device, given: list[torch.Tensor]) -> list[torch.Tensor]:
         """On a device, whose memory holds inputs and results. Nothing has been launched when memory runs out."""
         failures.look()
         with _device(device):
             try:
-                outputs = [given[self.writes[k]] if k in self.writes else _empty(out, device) for k, out in enumerate(self._outs)]
-                self._run(given, outputs, device)
+                sizes = self._sizes(given)
+                needed, shapes = self._needs(sizes, device.type == "cpu")
+                outputs = [
+                    given[self.writes[k]] if k in self.writes else None if shape is None else torch.empty(shape, dtype=dtype, device=device)
+                    for k, (shape, dtype) in enumerate(zip_strict(shapes, self._dtypes))
+                ]
+                return self._run(given, outputs, sizes, needed, device)
             except torch.OutOfMemoryError as error:
                 raise DeviceMemoryError(
                     f"{device} has no memory left for a compiled function",
                     why=f"it needs {self.memory_plan.peak} bytes beside its arguments ({self.workspace_bytes} of them workspace); {error}",
                     fix="free tensors (torch.cuda.empty_cache() gives cached memory back), or give jit a memory_budget",
                 ) from None
-        return outputs
 
-    def _run(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], device: torch.device) -> None:
-        interpreted = device.type == "cpu"
-        module, constants = self.code.module(interpreted), self.code.constants(device)
-        workspace = torch.empty(max(self.workspace_bytes, 1), dtype=torch.uint8, device=device)
+    def _sizes(self, inputs: Sequence[Any]) -> list[int]:
+        """The values of sizes: those that the inputs tell; the program notes the others as it finds them."""
+        told = [inputs[k].shape[axis] for k, axis in self._sources]
+        return told + [0] * (len(self._symbols) - len(told))
+
+    def _function(self, eqn: Eqn) -> Any:
+        """PyTorch's function for an equation, or what gives it for sizes that are parameters of the equation."""
+        if not eqn.symbolic or eqn.primitive.family == "selection":
+            return function_for(eqn)
+        at = functools.lru_cache(SIZES)(lambda *sizes: function_for(at_sizes(eqn, dict(zip(self._symbols, sizes, strict=True)))))
+        return lambda sizes: at(*sizes)
+
+    def _needs(self, sizes: list[int], interpreted: bool) -> tuple[int, list[Any]]:
+        """The bytes of the workspace, and the shapes of results; None where nobody knows it before."""
+        if not sizes:
+            return self.workspace_bytes, [aval.shape for aval in self.out_avals]
+        return self.code.module(interpreted).memory(sizes)
+
+    def _run(self, inputs: list[Any], outputs: list[Any], sizes: list[int], needed: int, device: torch.device) -> list[torch.Tensor]:
+        """Run the program. Results whose size it finds are its own."""
+        module, constants = self.code.module(device.type == "cpu"), self.code.constants(device)
+        workspace = torch.empty(max(needed, 1), dtype=torch.uint8, device=device)
         table = self._table(device) if self.code.source.checks else None
-        module.run(inputs, outputs, constants, workspace, table and table.memory, self._functions)
+        known = [k for k, out in enumerate(outputs) if out is not None]
+        module.run(inputs, outputs, constants, workspace, table and table.memory, self._functions, *([sizes] if sizes else []))
         if table is not None:
             table.after_call()
+        if len(known) == len(outputs):
+            return outputs
+        shapes = module.found(sizes)
+        return [out if k in known else out.view(shapes[k]) for k, out in enumerate(outputs)]
 
     def _table(self, device: torch.device) -> FailureTable:
         if device.type == "cpu":
@@ -151,10 +191,6 @@ class TritonExecutable:
 
 def _device(device: torch.device) -> Any:
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
-
-
-def _empty(out: tuple[tuple[int, ...], torch.dtype], device: torch.device) -> torch.Tensor:
-    return torch.empty(out[0], dtype=out[1], device=device)
 
 
 def _readable(x: torch.Tensor) -> torch.Tensor:

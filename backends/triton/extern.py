@@ -346,6 +346,8 @@ TABLE: dict[str, Function] = {
     "cumprod": lambda x, axis, reverse: x.flip(axis).cumprod(axis).flip(axis) if reverse else x.cumprod(axis),
     "sort": _sort,
     "top_k": _top_k,
+    "places": lambda mask, count: torch.nonzero(mask).reshape(-1),
+    "repeated_places": lambda counts, count: torch.repeat_interleave(counts),
 }  # fmt: skip
 _IN_DOUBLE = ("erfcx", "log_ndtr", "ndtri", "polygamma", "gamma", "betaln", "beta", "rel_entr", "kl_div")  # differences of large numbers
 
@@ -359,6 +361,8 @@ def function_for(eqn: Eqn) -> Function:
       BackendError: there is none.
     """
     name = eqn.primitive.name
+    if name == "promise":
+        return lambda difference: eqn.primitive.evaluate([np.int64(difference.item())], eqn.params)
     if name not in TABLE or name in (*_IN_DOUBLE, *_ORDERED) and kind(eqn.inputs[0].aval.dtype) == "c":
         raise BackendError(
             f"the triton backend has no lowering of '{name}' at {', '.join(str(a.aval) for a in eqn.inputs)}",
@@ -370,6 +374,8 @@ def function_for(eqn: Eqn) -> Function:
     dtypes = [torch_dtype(v.aval.dtype) for v in eqn.outputs]
 
     def compute(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        if name == "repeated_places" and bool((tensors[0] < 0).any()):
+            eqn.primitive.evaluate([tensors[0].cpu().numpy()], params)  # it raises
         if name in _IN_DOUBLE:
             tensors = tuple(x.double() for x in tensors)
         try:

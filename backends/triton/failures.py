@@ -1,15 +1,14 @@
 """Failed checks on a device: the table into which kernels enter them, and when it is read.
 
-A table holds a count and, for the first failing blocks, check, place and value. Programs without checks have none. In the interpreter it is
-read at the end of the call. On a GPU reading would wait for everything launched before, so the count is copied to the host behind the call,
-and looked at, once it has come, when the next compiled function is called on a GPU, or by ``functx.debug.synchronize()``, which waits for
-it. Until then calls of the program that failed leave their arguments as they are.
+A table holds a count and, for the first failing blocks, check, place, value, axis and its size. Programs without checks have none. In the
+interpreter it is read at the end of the call. On a GPU reading would wait for everything launched before, so the count is copied to the
+host behind the call, and looked at, once it has come, when the next compiled function is called on a GPU, or by
+``functx.debug.synchronize()``, which waits for it. Until then calls of the program that failed leave their arguments as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -25,7 +24,7 @@ class FailureTable:
     """The table of one program on one device and stream; ``eqns``: what the program checks, by number."""
 
     def __init__(self, device: torch.device, eqns: Sequence[Eqn]):
-        self.memory = torch.zeros(1 + 3 * ROWS, dtype=torch.int64, device=device)
+        self.memory = torch.zeros(1 + 5 * ROWS, dtype=torch.int64, device=device)
         self._eqns, self._event = eqns, None
         self._count = torch.empty(1, dtype=torch.int64, pin_memory=True) if device.type == "cuda" else None
 
@@ -55,8 +54,8 @@ class FailureTable:
         if not table[0]:
             return
         self.memory.zero_()
-        number, _, value = min(table[1 + 3 * k : 4 + 3 * k] for k in range(min(table[0], ROWS)))
-        raise _error(self._eqns[number], value)
+        number, _, value, axis, size = min(table[1 + 5 * k : 6 + 5 * k] for k in range(min(table[0], ROWS)))
+        raise _error(self._eqns[number], value, axis, size)
 
 
 def look(wait: bool = False) -> None:
@@ -65,10 +64,8 @@ def look(wait: bool = False) -> None:
         table.look(wait)
 
 
-def _error(eqn: Eqn, value: int) -> Exception:
-    where: Any = eqn.source.describe() if eqn.source else None
+def _error(eqn: Eqn, value: int, axis: int, size: int) -> Exception:
+    where = eqn.source.describe() if eqn.source else None
     if eqn.primitive.name == "convert":
         return IntegerOverflowError(f"Python integer {value} out of bounds for {eqn.params['dtype']}", where=where)
-    sizes, axes = eqn.inputs[0].aval.shape, eqn.params["axes"]
-    axis = next((a for a in axes if not -sizes[a] <= value < sizes[a]), axes[0])
-    return IndexOutOfBoundsError(f"index {value} is out of bounds for axis {axis} with size {sizes[axis]}", where=where)
+    return IndexOutOfBoundsError(f"index {value} is out of bounds for axis {axis} with size {size}", where=where)

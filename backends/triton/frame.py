@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,19 +9,22 @@ import numpy as np
 
 from functx.backends.loops.affine import Affine, LoopVar, substitute, var
 from functx.backends.loops.nodes import Check, Effect, Kernel, Load, Node, Place, Running, Stage, Storage, Store
-from functx.backends.triton.blocks import Dim, layout, needs_int64
-from functx.backends.triton.text import Writer, affine_text, digits, unravel
+from functx.backends.loops.sizes import ceil_div, is_at_least
+from functx.backends.triton.blocks import Choice, Dim, index_bounds, layout
+from functx.backends.triton.launches import is_wide
+from functx.backends.triton.text import LAUNCH, SizeText, Writer, affine_text, digits, host_text, unravel
 from functx.backends.triton.types import part_type
 from functx.dtypes import INT64
 from functx.ir import Var
+from functx.shapes import Size, is_static, size
 
 
 @dataclass(frozen=True)
 class Scratch:
     """Memory that launches of one kernel share: so many elements from a byte of the scratch memory on."""
 
-    offset: int
-    count: int
+    offset: Size
+    count: Size
     dtype: np.dtype
 
 
@@ -47,12 +49,24 @@ FAILURES = Parameter()
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel as text that names it by ``{name}``, and what a call passes. ``fill``: scratch memory to be filled with -1 before."""
+    """A kernel as text that names it by ``{name}``, and what a call passes.
+
+    Attributes:
+      arguments: sizes that come after the buffers, by name, as text of the program.
+      constants: blocks, and the type of indices, that come after these: Triton compiles a kernel for each of their values. With typical
+        ones.
+      elements: of a block, which groups of threads share.
+      chosen: what must be chosen before.
+      fill: scratch memory to be filled with -1 before.
+    """
 
     text: str
     parameters: tuple[Parameter, ...]
-    grid: int
-    warps: int
+    arguments: dict[str, str]
+    constants: dict[str, tuple[str, object]]
+    grid: Size
+    elements: Size
+    chosen: tuple[Choice, ...] = ()
     suffix: str = ""
     fill: Scratch | None = None
 
@@ -61,12 +75,12 @@ class Launch:
 class Arena:
     """Scratch memory of one kernel, given out in pieces."""
 
-    bytes: int = 0
+    bytes: Size = 0
 
-    def take(self, count: int, dtype: np.dtype) -> Scratch:
+    def take(self, count: Size, dtype: np.dtype) -> Scratch:
         """A piece of it."""
         start = self.bytes
-        self.bytes += -(-count * dtype.itemsize // 64) * 64
+        self.bytes = start + ceil_div(count * dtype.itemsize, 64) * 64
         return Scratch(start, count, dtype)
 
 
@@ -106,12 +120,46 @@ class Frame:
         self.layout = layout(kernel)
         self.w = Writer()
         self.parameters: list[Parameter] = []
+        self.arguments: dict[str, str] = {}  # sizes, by name
+        self.constants: dict[str, tuple[str, object]] = {}
+        self.sizes = SizeText(self._size, self._divisor)
         self.scratch: dict[Var, Scratch] = {}
         self.alias: dict[tuple[int, int], str] = {}  # values, by stage and node, that have a name already
         self.carried: dict[Var, tuple[str, frozenset[int]]] = {}  # results for later stages, with the dimensions that they have
         self.dims = {v: at for at, d in self.layout.outer.items() for v in d.axes}
-        self.integer = "tl.int64" if needs_int64(kernel) else "tl.int32"
+        self.integer = self._index_type()
         self.forward = self._forwarded()
+
+    # --- sizes ----------------------------------------------------------------------------------------------------------------------------
+
+    def _size(self, n: Size) -> str:
+        """A size: a number, one of the kernel's arguments, or one of its constants."""
+        if isinstance(n, int):
+            return str(n)
+        text = host_text(n)
+        if n.name is not None and n.name.startswith(f"{LAUNCH}block") or n.name == f"{LAUNCH}rows":
+            self.constants[text] = text, n.hint
+            return text
+        return self._argument(text)
+
+    def _divisor(self, n: Size) -> str:
+        return self._size(n) if is_at_least(n, 1) else self._argument(f"greater({host_text(n)}, 1)")
+
+    def _argument(self, text: str) -> str:
+        """The name of an argument whose value is this expression of the program."""
+        found = next((name for name, value in self.arguments.items() if value == text), None)
+        if found is None:
+            found = text if text.isidentifier() else f"size{len(self.arguments)}"
+            self.arguments[found] = text
+        return found
+
+    def _index_type(self) -> str:
+        """The integers that indices are: decided at a launch where that depends on sizes."""
+        bounds = index_bounds(self.kernel)
+        if bounds is None or is_static(bounds):
+            return "tl.int64" if bounds is None or is_wide(*bounds) else "tl.int32"
+        self.constants["index"] = f"tl.int64 if is_wide({', '.join(map(host_text, bounds))}) else tl.int32", "int32"
+        return "index"
 
     # --- names ----------------------------------------------------------------------------------------------------------------------------
 
@@ -130,7 +178,7 @@ class Frame:
         return lambda node: self.alias.get((k, node.id)) or f"{prefix}{node.id}"
 
     def _affine(self, s: Writing, x: Affine) -> str:
-        return affine_text(x, self._variable(s.number))
+        return affine_text(x, self._variable(s.number), self.sizes)
 
     def _buffer(self, v: Var) -> str | None:
         """The parameter in which a variable lies; None where it lies nowhere."""
@@ -152,24 +200,28 @@ class Frame:
         if wanted <= has:
             return text
         shape = self._shape(s, wanted | has)
-        return f"tl.full({shape}, {text}, {self.integer})" if text.isdigit() else f"tl.broadcast_to({text}, {shape})"
+        is_size = text.isdigit() or text in self.arguments
+        return f"tl.full({shape}, {text}, {self.integer})" if is_size else f"tl.broadcast_to({text}, {shape})"
 
     def _shape(self, s: Writing, dims: frozenset[int]) -> str:
         blocks = {at: d.block for at, d in self.layout.outer.items()}
         if s.own:
             blocks[self.layout.inner_at] = s.own.block
-        return f"[{', '.join(str(blocks[at]) if at in dims else '1' for at in range(self.layout.rank))}]"
+        return f"[{', '.join(self._size(blocks[at]) if at in dims else '1' for at in range(self.layout.rank))}]"
 
     def _offset(self, s: Writing, x: Affine, dims: frozenset[int]) -> str:
         """A place in memory for every place of the dimensions."""
         return self._spread(s, self._affine(s, x), self._of(x.loop_vars()), dims)
 
-    def _range(self, at: int, block: int) -> str:
+    def _range(self, at: int, block: Size) -> str:
         """The places of a block along one of its dimensions."""
-        text = f"tl.arange(0, {block})"
+        text = f"tl.arange(0, {self._size(block)})"
         if self.layout.rank == 2:
             text += "[:, None]" if at == 0 else "[None, :]"
-        return f"{text}.to(tl.int64)" if self.integer == "tl.int64" else text
+        return self._as_index(text)
+
+    def _as_index(self, text: str) -> str:
+        return text if self.integer == "tl.int32" else f"{text}.to({self.integer})"
 
     def _mask(self, s: Writing, dims: Iterable[int], *more: str) -> str:
         parts = [*(s.masks[at] for at in sorted(dims) if at in s.masks), *more]
@@ -181,33 +233,33 @@ class Frame:
     def _outer(self) -> dict[int, str]:
         """Definitions of the outer loop variables; the masks of their dimensions."""
         found, masks = self.layout, {}
-        blocks = {at: -(-d.count // d.block) for at, d in found.outer.items()}
+        blocks = {at: ceil_div(d.count, d.block) for at, d in found.outer.items()}
         counts = [*((v.key, v.size) for v in found.scalar), *blocks.items(), ("piece", found.pieces)]
-        numbers = self._numbers([(part, count) for part, count in counts if count > 1])
+        numbers = self._numbers([(part, count) for part, count in counts if not isinstance(count, int) or count > 1])
         for v in found.scalar:
             self.w.line(f"{v.key} = {numbers[v.key]}")
-        if found.pieces > 1:
+        if found.is_cut:
             self.w.line(f"piece = {numbers['piece']}")
         for at, d in found.outer.items():
             name = d.axes[0].key if len(d.axes) == 1 else f"row{at}" if found.rank == 2 else "i"
-            start = f"{bracketed(numbers[at])} * {d.block} + " if at in numbers else ""
+            start = f"{bracketed(numbers[at])} * {self._size(d.block)} + " if at in numbers else ""
             self.w.line(f"{name} = {start}{self._range(at, d.block)}")
             if not d.is_exact:
                 masks[at] = f"inside{at}" if found.rank == 2 else "inside"
-                self.w.line(f"{masks[at]} = {name} < {d.count}")
-            for line in unravel(name, d.axes):
+                self.w.line(f"{masks[at]} = {name} < {self._size(d.count)}")
+            for line in unravel(name, d.axes, self.sizes):
                 self.w.line(line)
         return masks
 
-    def _numbers(self, parts: Sequence[tuple[object, int]]) -> dict[object, str]:
+    def _numbers(self, parts: Sequence[tuple[object, Size]]) -> dict[object, str]:
         """Which of its counts a program has of each part of the grid, the last of them running fastest."""
         if not parts:
             return {}
-        program = "tl.program_id(0)" + (".to(tl.int64)" if self.integer == "tl.int64" else "")
+        program = self._as_index("tl.program_id(0)")
         if len(parts) > 1:
             self.w.line(f"program = {program}")
             program = "program"
-        return dict(zip([part for part, _ in parts], digits(program, [count for _, count in parts]), strict=True))
+        return dict(zip([part for part, _ in parts], digits(program, [count for _, count in parts], self.sizes), strict=True))
 
     # --- what passes from stage to stage --------------------------------------------------------------------------------------------------
 
@@ -237,7 +289,7 @@ class Frame:
                 if not isinstance(node, Load) or (k, node.id) in forwarded or node.var in self.scratch:
                     continue
                 if self.storage[node.var].place is Place.ROW:
-                    self.scratch[node.var] = self.arena.take(math.prod(node.var.aval.shape), node.var.aval.dtype)
+                    self.scratch[node.var] = self.arena.take(size(node.var.aval.shape), node.var.aval.dtype)
 
     def _stays(self, at: int, source: Effect | Load, k: int, node: Load) -> bool:
         """Whether what a stage has at a place of its own is there when a later one wants that place."""

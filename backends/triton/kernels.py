@@ -5,10 +5,11 @@ Values of an earlier stage that are wanted at the same place of the row are take
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
-from functx.backends.loops.affine import Affine, LoopVar
+import numpy as np
+
+from functx.backends.loops.affine import Affine, Dynamic, LoopVar, inner_symbols
 from functx.backends.loops.nodes import (
     Accumulate,
     Apply,
@@ -26,27 +27,30 @@ from functx.backends.loops.nodes import (
     Storage,
     Store,
 )
-from functx.backends.triton.blocks import warps
+from functx.backends.loops.sizes import ceil_div, hint, is_at_least
+from functx.backends.triton.blocks import Choice, most_partial_results
 from functx.backends.triton.frame import FAILURES, Arena, Frame, Launch, Parameter, Scratch, Writing, bracketed, place_of
+from functx.backends.triton.launches import MAX_PIECES, power_of_two
 from functx.backends.triton.ops import convert, expression
 from functx.backends.triton.reductions import NOWHERE, carrier, identity, lifted, operation, result
-from functx.backends.triton.text import Writer, power_of_two, unravel
+from functx.backends.triton.text import Writer, unravel
 from functx.backends.triton.types import literal, part_type
 from functx.dtypes import INT64
 from functx.ir import Var
+from functx.shapes import Size, is_static, size
 
 PARTS = ("_re", "_im")
 COMBINED = 4096  # partial results that a program combines at a time
 
 
-def emit_kernel(kernel: Kernel, storage: Mapping[Var, Storage], guarded: bool = False) -> tuple[list[Launch], int]:
+def emit_kernel(kernel: Kernel, storage: Mapping[Var, Storage], guarded: bool = False) -> tuple[list[Launch], Size]:
     """The launches of a kernel, in order, and the scratch memory that they need. ``guarded``: inputs stay as they are where a check has
     failed before."""
     arena = Arena()
     if kernel.serial and _last_wins(kernel):
         stage = kernel.stages[0]
         (store,) = (e for e in stage.effects if isinstance(e, Store))
-        order = arena.take(math.prod(store.var.aval.shape), INT64)
+        order = arena.take(size(store.var.aval.shape), INT64)
         first = _KernelEmitter(kernel, storage, arena, guarded, order, "_order").run()
         return [*first, *_KernelEmitter(kernel, storage, arena, guarded, order).run()], arena.bytes
     return _KernelEmitter(kernel, storage, arena, guarded).run(), arena.bytes
@@ -71,17 +75,19 @@ class _KernelEmitter(Frame):
                 self.w.line("tl.debug_barrier()")
             self._stage(k, stage, dict(masks))
         fill = self.order if self.suffix else None
-        launch = self._launch(self.w, self.layout.programs, self._elements(), self.suffix, fill)
+        launch = self._launch(self.w, self.layout.programs, self._elements(), self.suffix, fill, self.layout.chosen)
         return [launch, *([self._combining()] if self.combine else [])]
 
-    def _launch(self, w: Writer, grid: int, elements: int, suffix: str = "", fill: Scratch | None = None) -> Launch:
-        names = [self._name(p) for p in self.parameters]
+    def _launch(
+        self, w: Writer, grid: Size, elements: Size, suffix: str = "", fill: Scratch | None = None, chosen: tuple[Choice, ...] = ()
+    ) -> Launch:
+        names = [*map(self._name, self.parameters), *self.arguments, *(f"{name}: tl.constexpr" for name in self.constants)]
         text = f"@kernel\ndef {{name}}({', '.join(names)}):\n{w.text()}"
-        return Launch(text, tuple(self.parameters), grid, warps(elements), suffix, fill)
+        return Launch(text, tuple(self.parameters), self.arguments, self.constants, grid, elements, chosen, suffix, fill)
 
-    def _elements(self) -> int:
-        outer = math.prod(d.block for d in self.layout.outer.values())
-        return outer * max((d.block if d else 1) for d in self.layout.inner)
+    def _elements(self) -> Size:
+        outer = [d.block for d in self.layout.outer.values()]
+        return size((*outer, max((d.block if d else 1 for d in self.layout.inner), key=hint)))
 
     # --- a stage --------------------------------------------------------------------------------------------------------------------------
 
@@ -101,20 +107,21 @@ class _KernelEmitter(Frame):
         for e in stage.effects:
             self._begin(s, e)
         name = own.axes[0].key if len(own.axes) == 1 else f"j{k}"
-        if own.is_whole and self.layout.pieces == 1:
-            self._steps(s, name, self._range(at, own.block), str(own.count), own.is_exact)
+        count = self._size(own.count)
+        if not self._walks(s):
+            self._steps(s, name, self._range(at, own.block), count, own.is_exact)
         else:
-            low, high = "0", str(own.count)
-            if self.layout.pieces > 1:
-                length = self.layout.piece
+            low, high = "0", count
+            if self.layout.is_cut:
+                length = self._size(self.layout.piece)
                 self.w.line(f"first = piece * {length}")
                 low, high = "first", f"first + {length}"
-                if own.count % length:
-                    high = f"tl.minimum({high}, {own.count})"
+                if not is_static((own.count, self.layout.piece)) or own.count % self.layout.piece:
+                    high = f"tl.minimum({high}, {count})"
                 self.w.line(f"last = {high}")
                 high = "last"
             start = f"{name}_start"
-            with self.w.block(f"for {start} in range({low}, {high}, {own.block})"):
+            with self.w.block(f"for {start} in range({low}, {high}, {self._size(own.block)})"):
                 self._steps(s, name, f"{start} + {self._range(at, own.block)}", high, own.is_exact)
         for e in stage.effects:
             if isinstance(e, Accumulate):
@@ -129,7 +136,7 @@ class _KernelEmitter(Frame):
             if len(self.kernel.stages) > 1:
                 s.masks[at] += f"_{s.number}"
             self.w.line(f"{s.masks[at]} = {name} < {end}")
-        for line in unravel(name, s.own.axes):
+        for line in unravel(name, s.own.axes, self.sizes):
             self.w.line(line)
         for node in s.stage.nodes:
             if node.loop_vars & set(s.stage.axes):
@@ -169,13 +176,15 @@ class _KernelEmitter(Frame):
             return literal(node.value)
         if isinstance(node, Position):
             index = self._affine(s, node.index)
-            if not node.index.terms:
+            if not node.index.terms and isinstance(node.index.const, int):
                 return literal(node.dtype.type(node.index.const))
+            if not node.index.terms:
+                return convert(INT64, node.dtype, f"tl.full((), {index}, tl.int64)")
             return convert(INT64, node.dtype, f"{bracketed(index)}.to(tl.int64)")
         if isinstance(node, Inside):
             index = self._affine(s, node.index)
-            tests = [f"({index} >= {node.lo})"] if node.lo is not None else []
-            return " & ".join([*tests, f"({index} < {node.hi})"] if node.hi is not None else tests)
+            tests = [f"({index} >= {self._size(node.lo)})"] if node.lo is not None else []
+            return " & ".join([*tests, f"({index} < {self._size(node.hi)})"] if node.hi is not None else tests)
         if isinstance(node, Carried):
             return self.carried[node.var][0]
         assert isinstance(node, Apply)
@@ -186,11 +195,20 @@ class _KernelEmitter(Frame):
         if (s.number, node.id) in self.forward:
             at, source = self.forward[s.number, node.id]
             return self._spread(s, self._held(at, source), self._held_dims(at, source), dims)
-        buffer = self._buffer(node.var)
+        if is_static(node.var.aval.shape) and 0 in node.var.aval.shape:
+            return literal(np.zeros((), node.dtype)[()])  # no place of it exists, and any value will do
         guard = [self._variable(s.number)(node.guard)] if node.guard is not None else []
+        guard += self._existence(node.var, node.offset)
         mask = self._mask(s, dims, *guard)
-        place = place_of(buffer, self._offset(s, node.offset, dims))
+        place = place_of(self._buffer(node.var), self._offset(s, node.offset, dims))
         return f"tl.load({place}, mask={mask})" if mask else f"tl.load({place})"
+
+    def _existence(self, v: Var, offset: Affine) -> list[str]:
+        """Whether an array has elements, where an index that a check has found outside would be kept inside of it."""
+        n = size(v.aval.shape)
+        if is_at_least(n, 1) or not any(isinstance(symbol, Dynamic) for symbol in inner_symbols(offset)):
+            return []
+        return [f"({self._size(n)} > 0)"]
 
     def _held(self, k: int, source: Effect | Load) -> str:
         if isinstance(source, Running):
@@ -238,7 +256,7 @@ class _KernelEmitter(Frame):
         if self.kernel.serial:  # every iteration counts, though it may come to the same place with the same value
             dims |= self._of(s.stage.axes) | frozenset(self.layout.outer)
         place = place_of(buffer, self._offset(s, at, dims))
-        mask = self._mask(s, dims, *self._soundness(e.var))
+        mask = self._mask(s, dims, *self._soundness(e.var), *self._existence(e.var, at))
         if self.order is not None:
             self._in_order(s, e, place, value, mask)
         elif e.op is not None:
@@ -250,7 +268,7 @@ class _KernelEmitter(Frame):
     def _in_order(self, s: Writing, e: Store, place: str, value: str, mask: str) -> None:
         """Of several values for one place the last is stored: first their numbers compete, then the winners are stored."""
         order = self._parameter(Parameter(scratch=self.order))
-        number = _number(s.stage.axes)
+        number = self._number(s.stage.axes)
         dims = self._of(s.stage.axes)
         offset = self._offset(s, e.offset, dims)
         if self.suffix:
@@ -261,11 +279,19 @@ class _KernelEmitter(Frame):
         self.w.line(f"wins = tl.load({order} + {bracketed(offset)}{masked}) == ({number})")
         self.w.line(f"tl.store({place}, {value}, mask={f'{mask} & ' if mask else ''}wins)")
 
+    def _number(self, axes: Sequence[LoopVar]) -> str:
+        """The number of an iteration, in order."""
+        out = axes[0].key if axes else "0"
+        for v in axes[1:]:
+            out = f"{bracketed(out)} * {self._size(v.size)} + {v.key}"
+        return out
+
     def _check(self, s: Writing, e: Check) -> None:
         value = self._variable(s.number)(e.value)
         failures = self._parameter(FAILURES)
+        n = self._size(e.size)
         if e.kind == "index":
-            bad = f"({value} < {-e.size}) | ({value} >= {e.size})"
+            bad = f"({value} < -{n}) | ({value} >= {n})"
         elif e.dtype.kind == "f":
             bad = f"{convert(INT64, e.dtype, value)}.to(tl.float64) != {value}.to(tl.float64)"
         elif e.dtype.name == "uint64":
@@ -277,12 +303,12 @@ class _KernelEmitter(Frame):
         mask = self._mask(s, dims)
         bad = f"{mask} & ({bad})" if mask else bad
         if not dims:
-            self.w.line(f"report_one({failures}, {e.eqn}, {bad}, {place}, {value})")
+            self.w.line(f"report_one({failures}, {e.eqn}, {e.axis}, {n}, {bad}, {place}, {value})")
             return
         has = self._of(e.place.loop_vars())
         place = self._spread(s, bracketed(place) if has else f"tl.full((), {place}, tl.int64)", has, dims)
         spread = self._spread(s, value, self._of(e.value.loop_vars), dims)
-        self.w.line(f"report({failures}, {e.eqn}, {bad}, {place}, {spread}, {self.layout.rank})")
+        self.w.line(f"report({failures}, {e.eqn}, {e.axis}, {n}, {bad}, {place}, {spread}, {self.layout.rank})")
 
     # --- reductions -----------------------------------------------------------------------------------------------------------------------
 
@@ -312,7 +338,7 @@ class _KernelEmitter(Frame):
         return f"tl.where({mask}, {place}, {NOWHERE})" if mask else place
 
     def _walks(self, s: Writing) -> bool:
-        return not s.own.is_whole or self.layout.pieces > 1
+        return not s.own.is_whole or self.layout.is_cut
 
     def _begin(self, s: Writing, e: Effect) -> None:
         """What a loop over blocks starts from."""
@@ -347,7 +373,7 @@ class _KernelEmitter(Frame):
         walked = total if e.position is None else f"({total}, {total}_at)"
         operand = self.operands.pop(e.var) if e.var in self.operands else walked
         reduced = f"tl.reduce({operand}, {self.layout.inner_at}, {operation(e)}{keep})"
-        if self.layout.pieces > 1:
+        if self.layout.is_cut:
             self.w.line(f"{out} = {reduced}" if e.position is None else f"{out}_best, {out} = {reduced}")
             self._keep_piece(s, e, out)
             return
@@ -378,7 +404,7 @@ class _KernelEmitter(Frame):
             after = f"{operation(e)}({total}, {name})"
         if self._walks(s):
             self.w.line(f"{name} = tl.where({place}_start == 0, {name}, {after})")
-            last = f"tl.where({place} == {place}_start + {s.own.block - 1}, {name}, 0)"
+            last = f"tl.where({place} == {place}_start + {self._size(s.own.block)} - 1, {name}, 0)"
             self.w.line(f"{total} = tl.reduce({last}, {at}, add_of{keep})")
         self.w.line(f"{name} = {result(e, name)}") if result(e, name) != name else None
         if (buffer := self._buffer(e.var)) is not None:
@@ -392,23 +418,27 @@ class _KernelEmitter(Frame):
 
     def _keep_piece(self, s: Writing, e: Accumulate, out: str) -> None:
         """Partial results side by side in scratch memory."""
-        kept = math.prod(e.var.aval.shape)
-        value = self.arena.take(self.layout.pieces * kept, carrier(e.value.dtype))
-        place = self.arena.take(self.layout.pieces * kept, INT64) if e.position is not None else None
-        self._store_result(s, e, self._parameter(Parameter(scratch=value)), f"piece * {kept} + ", f"{out}_best" if place else out)
+        kept = size(e.var.aval.shape)
+        count, start = most_partial_results(self.layout, kept), f"piece * {self._size(kept)} + "
+        value = self.arena.take(count, carrier(e.value.dtype))
+        place = self.arena.take(count, INT64) if e.position is not None else None
+        self._store_result(s, e, self._parameter(Parameter(scratch=value)), start, f"{out}_best" if place else out)
         if place is not None:
-            self._store_result(s, e, self._parameter(Parameter(scratch=place)), f"piece * {kept} + ", out)
+            self._store_result(s, e, self._parameter(Parameter(scratch=place)), start, out)
         self.combine.append((e, value, place))
 
     def _combining(self) -> Launch:
         """The launch that combines partial results."""
-        w, self.parameters = Writer(), []
-        pieces = power_of_two(self.layout.pieces)
-        kept = math.prod(self.combine[0][0].var.aval.shape)
-        block = min(power_of_two(kept), max(1, COMBINED // pieces))
-        w.line(f"k = tl.program_id(0) * {block} + tl.arange(0, {block})[None, :]")
+        w, self.parameters, self.arguments, self.constants = Writer(), [], {}, {}
+        pieces = power_of_two(self.layout.pieces) if isinstance(self.layout.pieces, int) else MAX_PIECES
+        results = size(self.combine[0][0].var.aval.shape)
+        most = max(1, COMBINED // pieces)
+        block = min(power_of_two(results), most) if isinstance(results, int) else most
+        kept = self._size(results)
+        program = "tl.program_id(0)" if isinstance(results, int) else "tl.program_id(0).to(tl.int64)"
+        w.line(f"k = {program} * {block} + tl.arange(0, {block})[None, :]")
         w.line(f"piece = tl.arange(0, {pieces})[:, None]")
-        w.line(f"inside = (piece < {self.layout.pieces}) & (k < {kept})")
+        w.line(f"inside = (piece < {self._size(self.layout.pieces)}) & (k < {kept})")
         if self.guarded:
             w.line(f"sound = tl.load({self._parameter(FAILURES)}) == 0")
         for number, (e, value, place) in enumerate(self.combine):
@@ -422,12 +452,4 @@ class _KernelEmitter(Frame):
                 w.line(f"r{number} = tl.reduce(v{number}, 0, {operation(e)}, keep_dims=True)")
             mask = " & ".join([f"(k < {kept})", *self._soundness(e.var)])
             w.line(f"tl.store({self._buffer(e.var)} + k, {result(e, f'r{number}')}, mask={mask})")
-        return self._launch(w, -(-kept // block), pieces * block, "_combine")
-
-
-def _number(axes: Sequence[LoopVar]) -> str:
-    """The number of an iteration, in order."""
-    out = axes[0].key if axes else "0"
-    for v in axes[1:]:
-        out = f"{bracketed(out)} * {v.size} + {v.key}"
-    return out
+        return self._launch(w, ceil_div(results, block), pieces * block, "_combine")

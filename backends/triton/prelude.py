@@ -15,7 +15,8 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from functx.backends.triton.device import apply, copy, failed, helper, kernel, matrix, number, part, piece, shaped
+from functx.backends.triton.device import apply, copy, failed, fresh, grown, helper, kernel, matrix, number, part, piece, shaped
+from functx.backends.triton.launches import fit, floor_div, floor_mod, greater, is_wide, length_of, smaller, together, warps
 """
 # The same where Triton's interpreter runs the kernels.
 INTERPRETED_HEADER = HEADER.replace("from triton.language.extra import libdevice\n", "").replace("helper, kernel, ", "") + (
@@ -176,22 +177,24 @@ return tl.where(plain, libdevice.ilogb(tl.where(plain, x, 1.0).to(x.dtype)) + 1,
         + "return (x.to(tl.uint64) << 32) | y.to(tl.uint64)",
     ),
     "report": (
-        "failures, check, bad, place, value, rank",
+        "failures, check, axis, size, bad, place, value, rank",
         """\
-# Enter the first place of the block where a check fails into the table: a count, then check, place and value of each entry.
+# Enter the first place of the block where a check fails into the table: a count, then check, place, value, axis and size of each entry.
 nowhere = tl.full((), 9223372036854775807, tl.int64)
 first, worst = tl.reduce((tl.where(bad, place.to(tl.int64), nowhere), value), None, first_bad)
-report_one(failures, check, first < nowhere, first, worst)""",
+report_one(failures, check, axis, size, first < nowhere, first, worst)""",
     ),
     "report_one": (
-        "failures, check, bad, place, value",
+        "failures, check, axis, size, bad, place, value",
         """\
 if bad:
     row = tl.atomic_add(failures, 1)
     if row < 64:
-        tl.store(failures + 1 + 3 * row, check)
-        tl.store(failures + 2 + 3 * row, place)
-        tl.store(failures + 3 + 3 * row, value)""",
+        tl.store(failures + 1 + 5 * row, check)
+        tl.store(failures + 2 + 5 * row, place)
+        tl.store(failures + 3 + 5 * row, value)
+        tl.store(failures + 4 + 5 * row, axis)
+        tl.store(failures + 5 + 5 * row, size)""",
     ),
     "wrapped": (
         "i, size",
@@ -202,7 +205,8 @@ if bad:
 }
 
 
-RESERVED = {*_BODIES, *re.findall(r"\w+", HEADER), "run", "max", "min"}  # no names for kernels
+LOCAL = ("sizes", "block", "rows", "length", "pieces", "memory", "found")
+RESERVED = {*_BODIES, *re.findall(r"\w+", HEADER), *LOCAL, "run", "max", "min"}  # no names for kernels
 
 
 def _snippet(name: str) -> str:
