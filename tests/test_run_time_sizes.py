@@ -59,9 +59,9 @@ CASES = {
 }
 
 
-def compiled(f, specs):
+def compiled(f, specs, backend="cpp"):
     graph = fx.make_ir(f)(*(fx.ShapeDtypeStruct(shape, np.float64) for shape in specs))
-    return get_backend("cpp").compile(optimize(graph, DEFAULT, None), config.current())
+    return get_backend(backend).compile(optimize(graph, DEFAULT, None), config.current())
 
 
 def drawn(rng, shape, sizes):

@@ -1,5 +1,6 @@
 """Kernels of models compiled for GPUs that are not here: valid code for sm_80 and sm_90, without spills; and golden sources."""
 
+import dataclasses
 import re
 import subprocess
 from pathlib import Path
@@ -37,9 +38,16 @@ FORMS = {
 MAY_SPILL = {"running"}  # the elementwise kernels and reductions do not
 
 
-def compile_all(f, args, capability):
-    """(name, form, spilled bytes) of every kernel of a function, compiled."""
+def compile_all(f, args, capability, **options):
+    """(name, spilled bytes) of every kernel of a function, compiled; ``options``: of jit."""
+    source = fx.jit(f, backend="triton", **options).compiled(*args)[1].executable.code.source
+    return [(kernel.name, compile_kernel(source, kernel, capability)) for kernel in source.kernels]
+
+
+def compile_kernel(source, kernel, capability, **constants):
+    """The bytes that a kernel spills. ``constants``: values of those that are known when it is compiled, instead of typical ones."""
     import triton
+    import triton.language as tl
     from triton.backends.compiler import GPUTarget
     from triton.backends.nvidia.compiler import get_ptxas
     from triton.compiler import ASTSource
@@ -47,19 +55,17 @@ def compile_all(f, args, capability):
     from functx.backends.triton.device import OPTIONS
     from functx.backends.triton.executable import load
 
-    source = fx.jit(f, backend="triton").compiled(*args)[1].executable.code.source
-    module, found = load(source.text, interpreted=False), []
-    for kernel in source.kernels:
-        jitted = getattr(module, kernel.name).jitted
-        options = {"num_warps": kernel.warps, **OPTIONS}
-        compiled = triton.compile(ASTSource(jitted, kernel.signature), target=GPUTarget("cuda", capability, 32), options=options)
-        assert compiled.asm["cubin"][:4] == b"\x7fELF"
-        arch = f"sm_{capability}a" if capability >= 90 else f"sm_{capability}"
-        command = [get_ptxas(capability).path, "-v", f"--gpu-name={arch}", "-", "-o", "/dev/null"]
-        done = subprocess.run(command, input=compiled.asm["ptx"], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        found.append((kernel.name, sum(map(int, re.findall(r"(\d+) bytes spill stores", done.stderr)))))
-    return found
+    module = load(source.text, interpreted=False)
+    jitted = getattr(module, kernel.name).jitted
+    options = {"num_warps": kernel.warps, **OPTIONS}
+    values = {name: getattr(tl, v) if isinstance(v, str) else v for name, v in {**kernel.constants, **constants}.items()}
+    compiled = triton.compile(ASTSource(jitted, kernel.signature, values), target=GPUTarget("cuda", capability, 32), options=options)
+    assert compiled.asm["cubin"][:4] == b"\x7fELF"
+    arch = f"sm_{capability}a" if capability >= 90 else f"sm_{capability}"
+    command = [get_ptxas(capability).path, "-v", f"--gpu-name={arch}", "-", "-o", "/dev/null"]
+    done = subprocess.run(command, input=compiled.asm["ptx"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return sum(map(int, re.findall(r"(\d+) bytes spill stores", done.stderr)))
 
 
 @pytest.mark.parametrize("capability", [80, 90])
@@ -73,6 +79,48 @@ def test_kernels_compile(name, capability):
     found = compile_all(f, args, capability)
     assert found
     assert name in MAY_SPILL or all(spilled == 0 for _, spilled in found), found
+
+
+def reductions(x):
+    return x.sum(), x.sum(0), x.max(1), np.cumsum(x, 1), x.T * 2, (x - x.mean(1, keepdims=True)).std(1)
+
+
+def writes(x, i, v):
+    x[i] = v
+    x[1:] = x[:-1] * 2
+
+
+SYMBOLIC = {
+    "mlp_step": (MODELS["mlp_step"].f, MODELS["mlp_step"].arguments(64)),
+    "reductions": (reductions, (normal(300, 200),)),
+    "softmax": (MODELS["softmax"].f, MODELS["softmax"].arguments(64)),
+    "writes": (writes, (normal(500), np.array([1, 2, 1]), normal(3))),
+}
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_kernels_of_symbolic_sizes_compile(name, capability, request):
+    """With blocks for typical sizes; in the long mode also with 64-bit indices, and for sizes of 1, which Triton takes for constants."""
+    f, args = SYMBOLIC[name]
+    source = fx.jit(f, backend="triton", dynamic=True).compiled(*args)[1].executable.code.source
+    assert source.sizes and any(kernel.constants for kernel in source.kernels)
+    for kernel in source.kernels:
+        assert compile_kernel(source, kernel, capability) <= (8 if name == "writes" else 0), kernel.name
+        if request.config.getoption("--long"):
+            compile_kernel(source, kernel, capability, **({"index": "int64"} if "index" in kernel.constants else {}))
+            ones = {name: 1 for name, kind in kernel.signature.items() if kind == "i32"}
+            signature = kernel.signature | dict.fromkeys(ones, "constexpr")
+            compile_kernel(source, dataclasses.replace(kernel, signature=signature), capability, **ones)
+
+
+def test_golden_of_symbolic_sizes(request):
+    from test_run_time_sizes import compiled, m, n, softmax
+
+    from functx.backends.triton.prelude import HEADER
+
+    text = re.sub(r" \(test_\S+?:\d+\)", "", compiled(softmax, [(n, m)], "triton").source)
+    compare(FOLDER / "softmax_symbolic.triton", text.removeprefix(HEADER).lstrip(), request.config.getoption("--update-golden"))
 
 
 GOLDEN = ("pointwise", "stencil_grad", "softmax", "layer_norm_grad", "dense_grad", "per_sample_grad", "gather_grad", "update_rows")

@@ -56,6 +56,25 @@ def test_calls_are_counted():
     assert f.cache_info().entries == 0 and torch.equal(f(torch.ones(2)), torch.full((2,), 2.0))
 
 
+def test_sizes_of_tensors_become_symbolic():
+    def f(x, i):
+        y = x[x > 0]
+        x *= 2
+        return y, x[i], np.tanh(x) / x.shape[0] if x.shape[0] > 64 else x.sum()
+
+    jitted = fx.jit(f)
+    for n in (128, 256, 100, 10, 3, 65):
+        x, i = normal(n), torch.arange(n - 1, -1, -2)
+        expected_x = x.numpy().copy()
+        expected = f(expected_x, i.numpy())
+        for got, want in zip((*jitted(x, i), x), (*expected, expected_x), strict=True):
+            np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-6)
+    assert jitted.cache_info().compilations == 3
+    with pytest.raises(IndexError, match="index 9 is out of bounds for axis 0 with size 9"):
+        jitted(normal(9), torch.tensor([0, 9, 1]))
+        fx.debug.synchronize()
+
+
 def test_writes_views_and_identity():
     @fx.jit
     def f(x, y):

@@ -226,7 +226,7 @@ def _extremum(real: Function, better: Function) -> Function:
 def _front(x: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
     """The axes joined to one in front."""
     rest = [a for a in range(x.ndim) if a not in axes]
-    return x.permute([*axes, *rest]).reshape(-1, *(x.shape[a] for a in rest))
+    return x.permute([*axes, *rest]).reshape(math.prod(x.shape[a] for a in axes), *(x.shape[a] for a in rest))
 
 
 def _best(choose: Function) -> Function:
@@ -242,10 +242,13 @@ def _best(choose: Function) -> Function:
     return reduce
 
 
-def _best_place(choose: Function) -> Function:
-    """Where the first of the best complex numbers is."""
+def _best_place(choose: Function, of_nothing: Callable[..., Any]) -> Function:
+    """Where the first of the best numbers is: complex ones, and those along an axis that may have none, as ``of_nothing`` says."""
 
     def place(x: torch.Tensor, axis: int) -> torch.Tensor:
+        if x.shape[axis] == 0:
+            of_nothing(np.empty(x.shape), axis)
+        x = x.to(torch.uint8) if x.dtype == torch.bool else _in_order(x)
         best = _best(choose)(x, (axis,)).unsqueeze(axis)
         return ((x == best) | (x.isnan() & best.isnan())).to(torch.uint8).argmax(axis)
 
@@ -300,8 +303,8 @@ TABLE: dict[str, Function] = {
     "reduce_max": _best(_greatest),
     "reduce_min": _best(_least),
     "reduce_prod": lambda x, axes: _front(x, axes).prod(0),
-    "argmax": _best_place(_greatest),
-    "argmin": _best_place(_least),
+    "argmax": _best_place(_greatest, np.argmax),
+    "argmin": _best_place(_least, np.argmin),
     "cummax": _running(_greatest),
     "cummin": _running(_least),
     "lt": _lt,

@@ -195,7 +195,7 @@ class _KernelEmitter(Frame):
         if (s.number, node.id) in self.forward:
             at, source = self.forward[s.number, node.id]
             return self._spread(s, self._held(at, source), self._held_dims(at, source), dims)
-        if is_static(node.var.aval.shape) and 0 in node.var.aval.shape:
+        if size(node.var.aval.shape) == 0:
             return literal(np.zeros((), node.dtype)[()])  # no place of it exists, and any value will do
         guard = [self._variable(s.number)(node.guard)] if node.guard is not None else []
         guard += self._existence(node.var, node.offset)
@@ -250,7 +250,7 @@ class _KernelEmitter(Frame):
     def _put(self, s: Writing, e: Store, at: Affine, value: str, has: frozenset[int]) -> None:
         """Into memory, if anybody reads it there."""
         buffer = self._buffer(e.var)
-        if buffer is None:
+        if buffer is None or size(e.var.aval.shape) == 0:
             return
         dims = self._of(at.loop_vars()) | has
         if self.kernel.serial:  # every iteration counts, though it may come to the same place with the same value

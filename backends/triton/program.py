@@ -175,6 +175,8 @@ class _ProgramEmitter:
     def _at(self, storage: Storage, v: Var) -> str:
         if storage.place is Place.WORKSPACE:
             return self._part("workspace", storage.index, size(v.aval.shape), v.aval.dtype)
+        if storage.place is Place.HEAP:
+            self._take_block(storage, v)
         return f"{ {Place.INPUT: 'x', Place.OUTPUT: 'y', Place.CONSTANT: 'c', Place.HEAP: 'h'}[storage.place] }{storage.index}"
 
     def _part(self, memory: str, start: Size, count: Size, dtype: np.dtype) -> str:
@@ -202,19 +204,24 @@ class _ProgramEmitter:
         self.body.append(f"{self.scratch_of_kernel} = fresh(workspace, {host_text(nbytes)}, torch.uint8)")
 
     def _reserve(self, step: Step) -> None:
-        """Memory for what a step is the first to write, where that is not in the workspace, unless the step takes it by itself."""
+        """Memory for what a step is the first to write, where that is not in the workspace."""
         for v in writes(step):
             storage = self.program.storage[v]
-            if storage.place is Place.HEAP and storage not in self.reserved:
-                self.reserved.add(storage)
-                if not (isinstance(step, NativeCall) and v in step.grown):
-                    dtype = torch_name(v.aval.dtype)
-                    self.body.append(f"{self._at(storage, v)} = fresh(workspace, {host_text(size(v.aval.shape))}, torch.{dtype})")
+            if isinstance(step, NativeCall) and v in step.grown:
+                self.reserved.add(storage)  # it takes it by itself
+            elif storage.place is Place.HEAP:
+                self._take_block(storage, v)
+
+    def _take_block(self, storage: Storage, v: Var) -> None:
+        """A block of a size that is found on the way. What has no elements is written by no step."""
+        if storage not in self.reserved:
+            self.reserved.add(storage)
+            self.body.append(f"h{storage.index} = fresh(workspace, {host_text(size(v.aval.shape))}, torch.{torch_name(v.aval.dtype)})")
 
     def _leave(self) -> None:
         """Results of a size that was found on the way are handed to the caller."""
         for k, v in enumerate(self.program.results):
-            if self.program.storage[v].place is Place.HEAP:
+            if not self._is_told(v.aval.shape):
                 self.body.append(f"outputs[{k}] = {self._buffer(v)}")
 
     def _shaped(self, atom: Var | Literal) -> str:
