@@ -43,16 +43,18 @@ def choice(name: str, function: str, *arguments: Size) -> Choice:
 
 @dataclass(frozen=True)
 class Dim:
-    """One dimension of a block: its loop variables, outermost first, how many places they have, and how many the block has."""
+    """One dimension of a block: its loop variables, outermost first, how many places they have, and how many the block has. ``fits``: the
+    kernel is launched only where one block has all places."""
 
     axes: tuple[LoopVar, ...]
     count: Size
     block: Size
+    fits: bool = False
 
     @property
     def is_whole(self) -> bool:
         """Whether one block has all places."""
-        return is_at_least(self.block, self.count)
+        return self.fits or is_at_least(self.block, self.count)
 
     @property
     def is_exact(self) -> bool:
@@ -105,11 +107,17 @@ class Layout:
         return not isinstance(self.pieces, int) or self.pieces > 1
 
 
-def layout(kernel: Kernel) -> Layout:
-    """The blocks of a kernel."""
+def layout(kernel: Kernel, short: bool = False) -> Layout:
+    """The blocks of a kernel. ``short``: it is launched only for rows that are held in registers."""
     if kernel.form is Form.FLAT:
         return _flat(kernel.stages[0], kernel.serial)
-    return _rows(kernel) if kernel.form is Form.ROWS else _columns(kernel)
+    return _rows(kernel, short) if kernel.form is Form.ROWS else _columns(kernel)
+
+
+def lengths_that_matter(kernel: Kernel) -> list[Size]:
+    """The lengths of rows of which several stages have something, where they are known only when the code runs."""
+    several = kernel.form is Form.ROWS and len(kernel.stages) > 1
+    return [n for n in dict.fromkeys(size(s.axes) for s in kernel.stages) if isinstance(n, shapes.Dim)] if several else []
 
 
 def _flat(stage: Stage, serial: bool) -> Layout:
@@ -136,11 +144,11 @@ def _read_across(stage: Stage) -> LoopVar | None:
     return None
 
 
-def _rows(kernel: Kernel) -> Layout:
+def _rows(kernel: Kernel, short: bool) -> Layout:
     """A program takes one long row, or several short ones."""
     rows, lengths = size(kernel.outer), [size(s.axes) for s in kernel.stages]
     if not shapes.is_static(lengths):
-        return _rows_of_any_length(kernel, rows)
+        return _rows_of_any_length(kernel, rows, short)
     inner = tuple(dim(s.axes, _most(s)) if s.axes else None for s in kernel.stages)
     few = max(1, FLAT // power_of_two(max(lengths)))
     together = min(power_of_two(rows), few) if isinstance(rows, int) else few
@@ -149,14 +157,18 @@ def _rows(kernel: Kernel) -> Layout:
     return _cut(kernel, Layout({0: Dim(kernel.outer, rows, together)}, (), inner, 1, 2))
 
 
-def _rows_of_any_length(kernel: Kernel, rows: Size) -> Layout:
-    inner, chosen = [], []
-    for k, s in enumerate(kernel.stages):
-        own = dim(s.axes, _most(s)) if s.axes else None
+def _rows_of_any_length(kernel: Kernel, rows: Size, short: bool) -> Layout:
+    inner: list[Dim | None] = []
+    blocks: dict[tuple[Size, int], Choice] = {}
+    for s in kernel.stages:
+        own = dim(s.axes, ROW if short else _most(s)) if s.axes else None
         if own is not None and not isinstance(own.count, int):
-            chosen.append(choice(f"block{k}" if len(kernel.stages) > 1 else "block", "fit", own.count, own.block))
-            own = dataclasses.replace(own, block=chosen[-1].size)
+            key = own.count, own.block
+            if key not in blocks:
+                blocks[key] = choice(f"block{len(blocks) or ''}", "fit", *key)
+            own = Dim(own.axes, own.count, blocks[key].size, fits=short)
         inner.append(own)
+    chosen = list(blocks.values())
     if not kernel.outer:
         return _cut(kernel, Layout({}, (), tuple(inner), 0, 1, chosen=tuple(chosen)))
     chosen.append(choice("rows", "together", *(d.block for d in inner if d is not None)))
@@ -213,7 +225,7 @@ def index_bounds(kernel: Kernel) -> tuple[Size, ...] | None:
         return None
     bounds: list[Size] = [0]
     for end in [*(size(kernel.outer) * size(s.axes) for s in kernel.stages), *ends]:
-        bound = end if is_at_least(end, 0) else -end if is_at_least(0, end) else None
+        bound = end if is_at_least(end, -1) else -end if is_at_least(0, end) else None
         for b in (bound,) if bound is not None else (end, -end):
             if not any(is_at_least(other, b) for other in bounds):
                 bounds = [*(other for other in bounds if not is_at_least(b, other)), b]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,7 @@ class Launch:
         ones.
       elements: of a block, which groups of threads share.
       chosen: what must be chosen before.
+      when: the line that says in which case it is launched.
       fill: scratch memory to be filled with -1 before.
     """
 
@@ -69,6 +70,7 @@ class Launch:
     chosen: tuple[Choice, ...] = ()
     suffix: str = ""
     fill: Scratch | None = None
+    when: str = ""
 
 
 @dataclass
@@ -104,6 +106,8 @@ class Frame:
 
     Args:
       order: of a store to places that may come twice: per place, the number of the last value that is stored there.
+      short: the kernel is launched only for rows that are held in registers.
+      local: values that nothing outside of the kernel reads.
     """
 
     def __init__(
@@ -114,10 +118,12 @@ class Frame:
         guarded: bool = False,
         order: Scratch | None = None,
         suffix: str = "",
+        short: bool = False,
+        local: Set[Var] = frozenset(),
     ):
         self.kernel, self.storage, self.arena, self.order, self.suffix = kernel, storage, arena, order, suffix
         self.guarded = guarded
-        self.layout = layout(kernel)
+        self.layout = layout(kernel, short)
         self.w = Writer()
         self.parameters: list[Parameter] = []
         self.arguments: dict[str, str] = {}  # sizes, by name
@@ -129,6 +135,8 @@ class Frame:
         self.dims = {v: at for at, d in self.layout.outer.items() for v in d.axes}
         self.integer = self._index_type()
         self.forward = self._forwarded()
+        loads = [(k, node) for k, stage in enumerate(kernel.stages) for node in stage.nodes if isinstance(node, Load)]
+        self.unread = local - {node.var for k, node in loads if (k, node.id) not in self.forward}
 
     # --- sizes ----------------------------------------------------------------------------------------------------------------------------
 
@@ -183,6 +191,8 @@ class Frame:
     def _buffer(self, v: Var) -> str | None:
         """The parameter in which a variable lies; None where it lies nowhere."""
         place = self.storage[v].place
+        if v in self.unread:
+            return None
         if place is Place.ROW:
             return self._parameter(Parameter(scratch=self.scratch[v])) if v in self.scratch else None
         return None if place is Place.REGISTER else self._parameter(Parameter(self.storage[v], v))
@@ -312,7 +322,7 @@ class Frame:
 
     def _memory(self, v: Var) -> object:
         place = self.storage[v].place
-        if place is Place.REGISTER or place is Place.ROW and v not in self.scratch:
+        if place is Place.REGISTER or v in self.unread or place is Place.ROW and v not in self.scratch:
             return None
         return v if place is Place.ROW else self.storage[v]
 

@@ -5,7 +5,8 @@ Values of an earlier stage that are wanted at the same place of the row are take
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,12 +29,12 @@ from functx.backends.loops.nodes import (
     Store,
 )
 from functx.backends.loops.sizes import ceil_div, hint, is_at_least
-from functx.backends.triton.blocks import Choice, most_partial_results
+from functx.backends.triton.blocks import ROW, Choice, lengths_that_matter, most_partial_results
 from functx.backends.triton.frame import FAILURES, Arena, Frame, Launch, Parameter, Scratch, Writing, bracketed, place_of
 from functx.backends.triton.launches import MAX_PIECES, power_of_two
 from functx.backends.triton.ops import convert, expression
 from functx.backends.triton.reductions import NOWHERE, carrier, identity, lifted, operation, result
-from functx.backends.triton.text import Writer, unravel
+from functx.backends.triton.text import Writer, host_text, unravel
 from functx.backends.triton.types import literal, part_type
 from functx.dtypes import INT64
 from functx.ir import Var
@@ -43,9 +44,15 @@ PARTS = ("_re", "_im")
 COMBINED = 4096  # partial results that a program combines at a time
 
 
-def emit_kernel(kernel: Kernel, storage: Mapping[Var, Storage], guarded: bool = False) -> tuple[list[Launch], Size]:
-    """The launches of a kernel, in order, and the scratch memory that they need. ``guarded``: inputs stay as they are where a check has
-    failed before."""
+def emit_kernel(
+    kernel: Kernel, storage: Mapping[Var, Storage], guarded: bool = False, local: Set[Var] = frozenset()
+) -> tuple[list[Launch], Size]:
+    """The launches of a kernel, in order, and the scratch memory that they need.
+
+    Args:
+      guarded: inputs stay as they are where a check has failed before.
+      local: values that nothing outside of the kernel reads.
+    """
     arena = Arena()
     if kernel.serial and _last_wins(kernel):
         stage = kernel.stages[0]
@@ -53,6 +60,11 @@ def emit_kernel(kernel: Kernel, storage: Mapping[Var, Storage], guarded: bool = 
         order = arena.take(size(store.var.aval.shape), INT64)
         first = _KernelEmitter(kernel, storage, arena, guarded, order, "_order").run()
         return [*first, *_KernelEmitter(kernel, storage, arena, guarded, order).run()], arena.bytes
+    if lengths := lengths_that_matter(kernel):
+        fits = " and ".join(f"{host_text(n)} <= {ROW}" for n in lengths)
+        (short,) = _KernelEmitter(kernel, storage, arena, guarded, short=True, local=local).run()
+        (long,) = _KernelEmitter(kernel, storage, arena, guarded, suffix="_long").run()
+        return [replace(short, when=f"if {fits}:"), replace(long, when="else:")], arena.bytes
     return _KernelEmitter(kernel, storage, arena, guarded).run(), arena.bytes
 
 
@@ -74,7 +86,7 @@ class _KernelEmitter(Frame):
             if k and self._needs_barrier(k):
                 self.w.line("tl.debug_barrier()")
             self._stage(k, stage, dict(masks))
-        fill = self.order if self.suffix else None
+        fill = self.order if self.suffix == "_order" else None
         launch = self._launch(self.w, self.layout.programs, self._elements(), self.suffix, fill, self.layout.chosen)
         return [launch, *([self._combining()] if self.combine else [])]
 
@@ -271,7 +283,7 @@ class _KernelEmitter(Frame):
         number = self._number(s.stage.axes)
         dims = self._of(s.stage.axes)
         offset = self._offset(s, e.offset, dims)
-        if self.suffix:
+        if self.suffix == "_order":
             more = f", mask={mask}" if mask else ""
             self.w.line(f'tl.atomic_max({order} + {bracketed(offset)}, ({number}).to(tl.int64){more}, sem="relaxed")')
             return

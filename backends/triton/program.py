@@ -249,22 +249,25 @@ class _ProgramEmitter:
 
     def _kernel(self, kernel: Kernel) -> None:
         guarded = self._in_arguments(kernel)
-        launches, scratch = emit_kernel(kernel, self.program.storage, guarded=guarded)
+        lives = self.program.lives.items()
+        local = {v for v, (first, last) in lives if first == last and self.program.steps[first] is kernel}
+        launches, scratch = emit_kernel(kernel, self.program.storage, guarded, local)
         self._take_scratch(scratch)
         self.shared.checks |= can_fail(kernel)
         comment = self._describe(kernel)
         self.body.append(f"# {comment}")
         for launch in launches:
-            if launch.fill is not None:
-                self.body.append(f"{self._scratch(launch.fill)}.fill_(-1)")
-            name = self._named(kernel, launch, comment)
-            constants = (text for text, _ in launch.constants.values())
-            arguments = [*map(self._argument, launch.parameters), *launch.arguments.values(), *constants]
-            for c in launch.chosen:
-                self.body.append(f"{host_text(c.size)} = {c.function}({', '.join(map(host_text, c.arguments))})")
-            count = launch.elements
-            groups = warps(count) if isinstance(count, int) else f"warps({host_text(count)})"
-            self.body.append(f"{name}[({host_text(launch.grid)},)]({', '.join(arguments)}, num_warps={groups})")
+            lines = self._launch_lines(launch, self._named(kernel, launch, comment))
+            self.body += [launch.when, *(f"    {line}" for line in lines)] if launch.when else lines
+
+    def _launch_lines(self, launch: Launch, name: str) -> list[str]:
+        lines = [f"{self._scratch(launch.fill)}.fill_(-1)"] if launch.fill is not None else []
+        lines += [f"{host_text(c.size)} = {c.function}({', '.join(map(host_text, c.arguments))})" for c in launch.chosen]
+        constants = (text for text, _ in launch.constants.values())
+        arguments = ", ".join([*map(self._argument, launch.parameters), *launch.arguments.values(), *constants])
+        count = launch.elements
+        groups = warps(count) if isinstance(count, int) else f"warps({host_text(count)})"
+        return [*lines, f"{name}[({host_text(launch.grid)},)]({arguments}, num_warps={groups})"]
 
     def _in_arguments(self, step: Step) -> bool:
         """Whether a step writes into what the caller has, which must stay as it is where a check has failed."""
