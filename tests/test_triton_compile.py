@@ -85,6 +85,11 @@ def reductions(x):
     return x.sum(), x.sum(0), x.max(1), np.cumsum(x, 1), x.T * 2, (x - x.mean(1, keepdims=True)).std(1)
 
 
+def selected(x):
+    y = x[x > 0]
+    return y[0] + y[y.shape[0] // 2], y[1:] * x[: y.shape[0] - 1], y[:2]
+
+
 def writes(x, i, v):
     x[i] = v
     x[1:] = x[:-1] * 2
@@ -94,6 +99,7 @@ SYMBOLIC = {
     "mlp_step": (MODELS["mlp_step"].f, MODELS["mlp_step"].arguments(64)),
     "reductions": (reductions, (normal(300, 200),)),
     "softmax": (MODELS["softmax"].f, MODELS["softmax"].arguments(64)),
+    "selected": (selected, (normal(500),)),
     "writes": (writes, (normal(500), np.array([1, 2, 1]), normal(3))),
 }
 

@@ -11,7 +11,9 @@ from test_dynamic_cpp import layer, step
 from test_dynamic_data import LOSSES, SELECTED
 from test_dynamic_programs import run
 from test_dynamic_rows import check
-from test_run_time_sizes import CASES, compiled, drawn
+from test_found_sizes import PROGRAMS, WRITES, program, writing
+from test_found_sizes import check as check_found
+from test_run_time_sizes import CASES, compiled, drawn, softmax
 
 import functx as fx
 import functx.numpy as fnp
@@ -87,8 +89,14 @@ def test_updates_in_place_and_softmax():
         same(stencil, smoothed, RNG.standard_normal(size), RNG.standard_normal(size))
         same(normalized, centred, RNG.standard_normal((size % 7 + 2, size)))
     assert stencil.cache_info().compilations <= 3 and "updates x0" in stencil.code(np.ones(9), np.ones(9))
-    text = normalized.code(np.ones((3, 9)))
-    assert "if dim_m <= 8192:" in text and re.search(r"else:\n *block = fit\(dim_m, 2048\)", text)
+
+
+def test_rows_are_held_in_registers_where_they_fit():
+    executable = compiled(softmax, [(n, m)], "triton")
+    assert "if dim_m <= 8192:" in executable.source and executable.source.count("tl.load") == 4  # one, and three of a long row
+    for shape in [(3, 5), (2, 9000), (1, 8192), (200, 1), (2, 8193), (0, 4)]:
+        x = RNG.standard_normal(shape)
+        np.testing.assert_allclose(executable([x])[0], softmax(x), rtol=1e-12)
 
 
 def reduced(axis):
@@ -118,6 +126,9 @@ def test_pieces_cover_a_reduction(count, block, across, programs):
     pieces = max(1, -(-count // length))
     assert length % block == 0 and pieces * length >= count and pieces <= launches.MAX_PIECES
     assert pieces <= -(-4 * launches.FEW // max(programs, 1))
+    chosen = launches.fit(count, 2048)
+    rows = launches.together(chosen)
+    assert rows == 1 or launches.length_of(count, chosen, rows, programs) >= count
 
 
 # --- every size ---------------------------------------------------------------------------------------------------------------------------
@@ -261,6 +272,12 @@ def test_the_derivative_of_a_loop_keeps_as_much_as_it_has_steps():
     for size in (1, 2, 3, 5):
         for most in (0.5, 3.0, 40.0, 1e9):
             same(jitted, gradient, np.full(size, 1.5), most)
+
+
+def test_ordinary_code_with_sizes_that_data_decides(request):
+    for make, texts in ((program, PROGRAMS), (writing, WRITES)):
+        for text in texts if request.config.getoption("--long") else texts[::8]:
+            check_found(make, text, "triton", True)
 
 
 # --- many programs ------------------------------------------------------------------------------------------------------------------------

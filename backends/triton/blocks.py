@@ -209,7 +209,8 @@ def most_partial_results(found: Layout, kept: Size) -> Size:
     """How many partial results a reduction that is cut has at most, of so many results."""
     if shapes.is_static((found.pieces, kept)):
         return found.pieces * kept
-    across = math.prod(d.block if isinstance(d.block, int) else FLAT for d in found.outer.values())
+    # where rows are chosen at the launch, only those are cut of which a program takes one
+    across = math.prod(d.block if isinstance(d.block, int) else 1 for d in found.outer.values())
     return MAX_PIECES * kept if isinstance(kept, int) else kept + 4 * FEW * across
 
 

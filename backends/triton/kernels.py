@@ -210,17 +210,25 @@ class _KernelEmitter(Frame):
         if size(node.var.aval.shape) == 0:
             return literal(np.zeros((), node.dtype)[()])  # no place of it exists, and any value will do
         guard = [self._variable(s.number)(node.guard)] if node.guard is not None else []
-        guard += self._existence(node.var, node.offset)
+        guard += self._inside_of(s, node.var, node.offset, guarded=node.guard is not None)
         mask = self._mask(s, dims, *guard)
         place = place_of(self._buffer(node.var), self._offset(s, node.offset, dims))
         return f"tl.load({place}, mask={mask})" if mask else f"tl.load({place})"
 
-    def _existence(self, v: Var, offset: Affine) -> list[str]:
-        """Whether an array has elements, where an index that a check has found outside would be kept inside of it."""
-        n = size(v.aval.shape)
-        if is_at_least(n, 1) or not any(isinstance(symbol, Dynamic) for symbol in inner_symbols(offset)):
+    def _inside_of(self, s: Writing, v: Var, offset: Affine, guarded: bool = False) -> list[str]:
+        """Whether a place of an array exists, where that is not so for all sizes: a check that has failed does not end the program, and a
+        computed index is kept inside of an array only if that has elements."""
+        n = size(v.aval.shape) * (2 if v.aval.dtype.kind == "c" else 1)
+        if isinstance(n, int) and is_static((offset.const, *(c for _, c in offset.terms))):
             return []
-        return [f"({self._size(n)} > 0)"]
+        place, tests = self._affine(s, offset), []
+        low, high = offset.bounds()
+        if not guarded and (low is None or not is_at_least(low, 0)):
+            tests.append(f"({place} >= 0)")
+        if not guarded and (high is None or not is_at_least(n - 1, high)):
+            return [*tests, f"({place} < {self._size(n)})"]
+        computed = any(isinstance(symbol, Dynamic) for symbol in inner_symbols(offset))
+        return [*tests, f"({self._size(n)} > 0)"] if computed and not is_at_least(n, 1) else tests
 
     def _held(self, k: int, source: Effect | Load) -> str:
         if isinstance(source, Running):
@@ -268,7 +276,7 @@ class _KernelEmitter(Frame):
         if self.kernel.serial:  # every iteration counts, though it may come to the same place with the same value
             dims |= self._of(s.stage.axes) | frozenset(self.layout.outer)
         place = place_of(buffer, self._offset(s, at, dims))
-        mask = self._mask(s, dims, *self._soundness(e.var), *self._existence(e.var, at))
+        mask = self._mask(s, dims, *self._soundness(e.var), *self._inside_of(s, e.var, at))
         if self.order is not None:
             self._in_order(s, e, place, value, mask)
         elif e.op is not None:
