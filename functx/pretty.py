@@ -11,6 +11,7 @@ import numpy as np
 from functx import dtypes
 from functx.dtypes import Kind
 from functx.ir import Atom, Eqn, Graph, InRole, Literal, OutRole, Var, set_formatter
+from functx.resize import dims_in
 from functx.shapes import Dim
 
 
@@ -20,8 +21,11 @@ def format_graph(graph: Graph, *, sources: bool = True) -> str:
 
 
 def graph_digest(graph: Graph) -> str:
-    """A digest of everything a backend sees: the text without source lines. Equal graphs of different functions have equal digests."""
-    return hashlib.sha256(format_graph(graph, sources=False).encode()).hexdigest()
+    """A digest of everything a backend sees: the text without source lines, and what is known of symbolic sizes, by which code generators
+    decide. Equal graphs of different functions have equal digests.
+    """
+    known = {d.sizes.knowledge() for d in dims_in(graph) if d.sizes is not None} if graph.symbolic else ()
+    return hashlib.sha256("\n".join([format_graph(graph, sources=False), *sorted(filter(None, known))]).encode()).hexdigest()
 
 
 def const_digest(array: np.ndarray) -> str:

@@ -89,6 +89,25 @@ def symbols_of(graph: Graph) -> set[Any]:
     return found - bound
 
 
+def dims_in(graph: Graph) -> list[Dim]:
+    """All Dims in the types and parameters of a graph, however deep."""
+    found: list[Dim] = []
+
+    def note(dim: Dim) -> Dim:
+        found.append(dim)
+        return dim
+
+    for var in (*graph.in_vars, *(v for eqn in graph.eqns for v in eqn.outputs)):
+        resized(var.aval, note)
+    for eqn in graph.eqns:
+        for value in eqn.params.values():
+            if isinstance(value, Graph):
+                found += dims_in(value)
+            else:
+                resized(value, note)
+    return found
+
+
 class Binders:
     """Which equations stay because of the sizes that they bind, for who goes from the last equation to the first and drops some."""
 

@@ -181,6 +181,11 @@ class Sizes:
         """The trace has ended."""
         self.is_open = False
 
+    def knowledge(self) -> str:
+        """All that answers depend on, as text."""
+        ranges = sorted(f"{symbol} in {bounds}" for symbol, bounds in self.ranges.items() if bounds != (0, None))
+        return "; ".join([*ranges, *sorted(f"{expr} {kind} 0" for kind, expr in self.conditions)])
+
     def facts(self) -> list[tuple[str, sympy.Expr]]:
         """The conditions under which the decisions hold, none of which follows from the others."""
         facts = []

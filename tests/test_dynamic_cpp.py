@@ -132,3 +132,19 @@ def test_the_place_of_an_extremum_of_nothing_is_an_error(name):
     assert jitted(np.array([-1.0, 2.0, 5.0])) == getattr(np.array([2.0, 5.0]), name)()
     with pytest.raises(ValueError, match="empty sequence"):
         jitted(-np.ones(3))
+
+
+ROUNDED = [
+    lambda x: np.repeat(x[::2], 2)[: x.shape[0]], lambda x: np.repeat(x[::3], 3)[: x.shape[0]] + x, lambda x: np.repeat(x[1::2], 2).sum(),
+    lambda x: np.tile(x[::2], 2)[: x.shape[0]], lambda x: x[::2][::2] * 2, lambda x: np.concatenate([x[::2], x[1::2]]).reshape(-1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", ROUNDED)
+@pytest.mark.parametrize("order", [(1, 3, 2, 5, 8), (8, 3, 1, 2, 4), (2, 1, 4, 3)])
+def test_code_is_shared_only_where_the_same_is_known_of_sizes(f, order):
+    """At one element ``n // 2 == 0`` is known; a graph that prints alike, of which it is not known, has other code."""
+    for jitted in (fx.jit(f, backend="cpp", dynamic=True), fx.jit(f, backend="cpp", dynamic=True)):
+        for n in order:
+            x = RNG.standard_normal(n)
+            np.testing.assert_allclose(jitted(x), f(x), rtol=1e-12, err_msg=f"n = {n}")
