@@ -536,8 +536,7 @@ def jit(
       dynamic: None: as above; False: every distinct shape is compiled by itself; True: all sizes are symbolic from the first call on.
       dynamic_shapes: symbolic axes: ``{"x": {0: n}}`` by argument name, with ``n = functx.Dim("n")``, or in containers like the
         arguments'. One Dim in several places says that these sizes are equal.
-      inline: whether derivatives see through f where it is called inside another transformed function. Where not, its call stays one
-        equation, with one more for its backward side, until the whole is compiled.
+      inline: whether derivatives see through f where another transformed function calls it. Else its call stays one equation until then.
       partition: what backward passes inside f keep of their forward sides: "minimum_cut" keeps the least of what is not cheap to compute
         again, "save_all" all that a tape would keep, "recompute_all" only what cannot be computed again.
       memory_budget: keep less than that: a fraction (0.0: inputs only), or bytes as an int. Less budget never needs more memory.
