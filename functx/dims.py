@@ -238,8 +238,8 @@ class Dim:
         """Whether it depends on data: an equation of the function that is being traced finds it."""
         return self.sizes is not None and self.sizes.is_open and not self.expr.free_symbols.isdisjoint(self.sizes.bound)
 
-    def number_needed(self, why: str = "") -> FunctxError:
-        """The error for code that asks what number the dimension is."""
+    def number_needed(self, why: str = "", promise: str = "") -> FunctxError:
+        """The error for code that asks what number the dimension is; ``promise``: what else to write, where it asked for a comparison."""
         source = user_source()
         if self.sizes is not None and self.expr.free_symbols & set(self.sizes.bound):
             return ConcretizationError(
@@ -247,7 +247,8 @@ class Dim:
                 where=source and source.describe(),
                 why=why or f"{self} is how many elements a mask, nonzero, unique, compress or repeat selects",
                 fix="import functx.numpy as fnp: fnp.zeros(y.shape) and np.minimum(y.shape[0], 3) take such sizes; or give the size: "
-                "fnp.nonzero(mask, size=n), choose with np.where(mask, a, b), or promise what you know: functx.check(y.shape[0] <= 100)",
+                "fnp.nonzero(mask, size=n), choose with np.where(mask, a, b), or "
+                + (promise or "promise what you know: functx.check(y.shape[0] <= 100)"),
             )
         return UnsupportedError(
             f"a number is needed here, but the size {self} is symbolic",
@@ -314,7 +315,10 @@ class Condition:
         return self.difference.sizes is not None and self.difference.sizes.is_open
 
     def __bool__(self) -> bool:
-        raise self.difference.number_needed(f"whether {self.text} depends on the size")
+        raise self.difference.number_needed(
+            f"whether {self.text} depends on the size",
+            f"promise what holds: functx.check(...) of {self.text}; or functx.cond(...) chooses by it",
+        )
 
     def __repr__(self) -> str:
         return f"Condition({self.text!r})"

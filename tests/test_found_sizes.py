@@ -22,6 +22,7 @@ PROGRAMS = [
     "x[::-1][:y.shape[0]] + y", "np.repeat(y, 2)[1:]", "np.minimum(y.shape[0], 2) * x", "np.sort(y)[::-1][:2]", "np.unique(y)[:2]",
     "y.reshape(-1, 1)[1:]", "np.broadcast_to(y[1:], (2, *y[1:].shape))", "np.tile(y, 2)[3:]", "np.isin(x, y[:2])",
     "np.full_like(y[1:], 3.0)",
+    "np.where(y.shape[0] > 2, x, -x)", "np.where(y.shape[0] == z.shape[0], x, -x)", "np.where(y.shape[0] != 3, x, -x)",
     "np.cumsum(y[1:])[::-1]", "y[1:].sum(), y[1:].prod(), (y[1:] > 1).any()", "np.vstack([y, y])[:, 1:]",
     "np.take(y, np.arange(y.shape[0]))[1:]", "np.delete(x, 0)[:y.shape[0]]", "np.flip(y[1:])", "np.sum(y[1:, None] * y[:-1], 0)",
 ]  # fmt: skip
@@ -132,3 +133,26 @@ def test_compiled_gradients():
         check_gradient(program, text, "cpp")
     for text in WRITES[1::4]:
         check_gradient(writing, text, "cpp")
+
+
+def test_choices_by_the_number_of_what_is_selected():
+    def f(x):
+        y = x[x > 0]
+        doubled = fx.cond(y.shape[0] > 2, lambda: 2.0 * x, lambda: x)
+        halved = fx.while_loop(lambda i: i < y.shape[0], lambda i: i + 1, 0)
+        return doubled, halved
+
+    for backend in ("reference", "cpp"):
+        jitted = fx.jit(f, backend=backend)
+        for x in VALUES:
+            doubled, halved = jitted(x)
+            np.testing.assert_array_equal(doubled, 2.0 * x if (x > 0).sum() > 2 else x)
+            assert halved == (x > 0).sum()
+
+
+def test_questions_without_an_answer_say_what_to_do():
+    def f(x):
+        return x if x[x > 0].shape[0] > 2 else -x
+
+    with pytest.raises(fx.errors.ConcretizationError, match=r"(?s)whether s0 > 2 depends.*functx.cond"):
+        fx.jit(f, backend="reference")(VALUES[0])

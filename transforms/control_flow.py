@@ -16,7 +16,7 @@ import numpy as np
 
 from functx import mutation, shapes, tensors, trees
 from functx.demand import is_known
-from functx.dims import Dim
+from functx.dims import Condition, Dim
 from functx.dtypes import BOOL, INT64, Kind
 from functx.errors import StructureError
 from functx.ir import AbstractArray, Atom, Graph, Input, Literal, Output, Var, freeze
@@ -492,6 +492,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     if np.shape(pred) != ():
         what = f"cond: pred is an array of shape {np.shape(pred)}"
         raise StructureError(what, where=where(), why="one branch is taken or the other", fix="np.where(pred, a, b) chooses per element")
+    if isinstance(pred, Condition):
+        pred = promote.as_handle(trace, pred)
     python_loops.check_data([pred], "cond: pred")
     python_loops.check_data(trees.leaves(operands), "cond: operands")
     if trace is None:

@@ -230,12 +230,10 @@ def _collect(trace: Trace, leaves: Sequence[Any], every_value: bool) -> tuple[li
 
 
 def _known_as_data(trace: Trace, value: Any) -> Any:
-    """A size that is returned is data, what a mask selects an array; a comparison of sizes that nobody knows is an error."""
+    """A size that is returned is data, and so is a comparison of sizes that nobody knows; what a mask selects is an array."""
     if isinstance(value, Masked):
         return value.as_array()
-    if isinstance(value, Dim):
-        return promote.as_handle(trace, value)
-    return bool(value) if isinstance(value, Condition) else value
+    return promote.as_handle(trace, value) if isinstance(value, (Dim, Condition)) else value
 
 
 def _owner(h: Tracer, input_of: Mapping[int, int]) -> Tracer:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functx import dtypes, shapes
+from functx.dims import Condition
 from functx.dtypes import Kind
 from functx.errors import UnsupportedError
 from functx.ir import Atom, Literal
@@ -54,7 +55,16 @@ def as_handle(trace: Trace, value: Any) -> Tracer:
             return stack_nested(trace, value)
         value = np.array(value)  # a fresh array: nobody can change it, so it is a constant
         return trace.tracer(trace.builder.const(_supported(value)))
+    if isinstance(value, Condition):
+        return _truth(trace, value)
     return _size_value(trace, value) if isinstance(value, shapes.Dim) else trace.handle(value)
+
+
+def _truth(trace: Trace, condition: Condition) -> Tracer:
+    """A comparison of sizes, whose answer nobody knows while tracing, as a traced Python bool."""
+    b, difference = trace.emit, size_value(trace.emit, condition.difference)
+    compare = (b.ne if condition.negated else b.eq) if condition.kind == "==" else b.lt if condition.negated else b.ge
+    return trace.tracer(compare(difference, b.zeros_like(difference)), Kind.PYTHON)
 
 
 def _size_value(trace: Trace, d: shapes.Dim) -> Tracer:

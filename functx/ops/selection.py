@@ -65,7 +65,7 @@ repeated_places = Primitive(
 
 def _promise(difference: Any, *, kind: str, what: str, why: str, line: str) -> list[Any]:
     if not (difference >= 0 if kind == ">=" else (difference == 0) == (kind == "==")):
-        raise DynamicShapeError(what, where=line or None, why=why or None)
+        raise DynamicShapeError(f"{what} (by {abs(int(difference))})", where=line or None, why=why)
     return []
 
 
