@@ -148,3 +148,23 @@ def test_code_is_shared_only_where_the_same_is_known_of_sizes(f, order):
         for n in order:
             x = RNG.standard_normal(n)
             np.testing.assert_allclose(jitted(x), f(x), rtol=1e-12, err_msg=f"n = {n}")
+
+
+def empty_carry(x, e, n):
+    _, y, _ = fx.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, np.sin(c[1]) + c[2].sum(), np.cos(c[2]) * c[1].sum()), (0, x, e))
+    return y.sum()
+
+
+def empty_rows(x, e, n):
+    rows = e[x > 0]
+    return (np.sin(x)[x > 0] * (rows * rows).sum(1)).sum() + x.sum() * n
+
+
+@pytest.mark.parametrize("f", [empty_carry, empty_rows])
+def test_memory_of_unknown_length_for_what_has_no_elements(f):
+    """As many steps or rows as data says, each of no bytes."""
+    x, e = RNG.standard_normal(3), np.zeros((3, 0))
+    plain, jitted = fx.value_and_grad(f, (0, 1)), fx.jit(fx.value_and_grad(f, (0, 1)), backend="cpp")
+    for n in (3, 0):
+        for got, want in zip(fx.tree.leaves(jitted(x, e, n)), fx.tree.leaves(plain(x, e, n)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12)

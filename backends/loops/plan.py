@@ -268,7 +268,7 @@ class Planner:
                 self.storage.update(dict.fromkeys(buffer.members, buffer.home))
                 continue
             needed = max(map(nbytes, buffer.members), key=hint)
-            if symbols((needed,)) <= self.known:
+            if symbols(d for v in buffer.members for d in v.aval.shape) <= self.known:  # not of the bytes: these may be 0 for all sizes
                 blocks.append((buffer, needed, buffer.born, buffer.dies))
             else:
                 self.storage.update(dict.fromkeys(buffer.members, Storage(Place.HEAP, late)))
