@@ -26,7 +26,8 @@ def arguments(n, m, seed):
 
 def run(seed, dynamic, backend="reference"):
     """One program at ten sizes. It is traced once for every way through it, for what slices and broadcasting make of sizes
-    below 3, and for which of two sizes is the greater (``min`` asks).
+    below 3, and for which of two sizes is the greater (``min`` asks). In automatic mode the first call is compiled for its very sizes, and
+    one more may be where only one of the two sizes has changed yet.
     """
     random = Random(seed)
     source = draw(random)
@@ -41,7 +42,7 @@ def run(seed, dynamic, backend="reference"):
         oracles.assert_agrees(f, *args, transform=lambda _: g, rtol=1e-9, atol=1e-9, what=what)
         ways = tuple(expected.value[-1]) if expected.error is None else type(expected.error)
         classes.add((ways, min(n, 3), min(m, 3), (n > m) - (n < m)))
-    assert g.cache_info().traces <= len(classes) + (dynamic is None), f"seed {seed}: {g.cache_info().traces} > {len(classes)}\n{source}"
+    assert g.cache_info().traces <= len(classes) + 2 * (dynamic is None), f"seed {seed}: {g.cache_info().traces} > {len(classes)}\n{source}"
 
 
 @pytest.mark.parametrize("part", range(10))
