@@ -61,11 +61,12 @@ def table():
 def not_traced():
     """Functions of NumPy that take arrays and that functx refuses by name."""
     names, rows = [], {row.name for row in samples.SAMPLES}
-    for name in sorted(set(np.__all__)):
-        f = getattr(np, name)
-        dispatched = hasattr(f, "_implementation") or isinstance(f, np.ufunc)
-        if dispatched and f not in protocols.FUNCTIONS and f"np.{f.__name__}" not in rows:
-            names.append(f"`{name}`")
+    for prefix, module in (("", np), ("linalg.", np.linalg), ("fft.", np.fft)):
+        for name in sorted(set(module.__all__)):
+            f = getattr(module, name)
+            dispatched = hasattr(f, "_implementation") or isinstance(f, np.ufunc)
+            if dispatched and f not in protocols.FUNCTIONS and f"np.{prefix}{f.__name__}" not in rows:
+                names.append(f"`{prefix}{name}`")
     return names
 
 

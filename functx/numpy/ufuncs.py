@@ -26,7 +26,7 @@ Rule = Callable[..., Atom]
 
 _COMPARISONS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
 # The fix for what has no rule here.
-WRITE_INSTEAD = "write it with functions that functx traces, or give it a rule with functx.custom_vjp"
+WRITE_INSTEAD = "write it with functions that functx traces (docs/coverage.md lists them), or give it a rule with functx.custom_vjp"
 _UINT64 = np.dtype(np.uint64)
 
 
