@@ -8,9 +8,10 @@ functx.numpy, and passed in, respectively.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -265,6 +266,15 @@ class Trace:
     def __exit__(self, *exc: object) -> None:
         CURRENT.reset(self._token)
         self.closed = True
+
+    @contextlib.contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Go on with this trace while one inside it is under way."""
+        token = CURRENT.set(self)
+        try:
+            yield
+        finally:
+            CURRENT.reset(token)
 
     def release(self) -> None:
         """Let go of all values, once results are delivered: traces and their tracers refer to each other, so they may live on for a

@@ -140,7 +140,10 @@ def _steps(array: np.ndarray) -> list[int]:
     return [s for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
 
 
-UNKNOWN = ("depends on the values of arrays, which are unknown", "of views at traced places cannot be answered")
+UNKNOWN = (
+    "depends on the values of arrays, which are unknown", "of views at traced places cannot be answered",
+    "would give every example a size of its own",
+)  # fmt: skip
 
 
 def refuse(error: BaseException, program: mutations.Program, overlaps: bool) -> None:

@@ -11,31 +11,36 @@ import functx.numpy as fnp
 
 # Expressions over x (n,), y = x[x > 0] and z = x[x <= 0]; those of the second table write to a copy c of x.
 PROGRAMS = [
-    "y[1:]", "y[:2]", "y[-2:]", "y[:-1]", "y[1:][1:]", "y[1:-1]", "y[::-1][:3]", "y[5:1:-2]", "y[::2][1:]", "y[2:] - y[:-2]",
-    "y[y > 1]", "y[y > 1][:1]", "y[np.flatnonzero(y > 1)]", "np.diff(y)", "np.pad(y, (0, 2))", "np.pad(y, 1)[1:-1] + y",
-    "np.split(y, [1])", "np.append(y, 1.0)", "np.concatenate([y[1:], z[:2], x])", "np.stack([y[1:], y[:-1]])", "np.roll(y, 1)",
+    "y[1:]", "y[:2]", "y[-2:]", "y[:-1]", "y[1:][1:]", "y[1:-1]", "y[::-1][:3]", "y[5:1:-2]", "y[::2][1:]", "y[2:] - y[:-2]", "y[y > 1]",
+    "y[y > 1][:1]", "y[np.flatnonzero(y > 1)]", "np.diff(y)", "np.pad(y, (0, 2))", "np.pad(y, 1)[1:-1] + y", "np.split(y, [1])",
+    "np.append(y, 1.0)", "np.concatenate([y[1:], z[:2], x])", "np.stack([y[1:], y[:-1]])", "np.roll(y, 1)",
     "y[1:].sum(), y[1:].mean() if x.shape[0] > 3 else 0.0", "np.median(y)", "np.searchsorted(np.sort(y), x)",
     "np.searchsorted(np.sort(y), z, side='right')", "np.linspace(0.0, 1.0, y.shape[0])",
-    "np.linspace(x[0], 1.0, y.shape[0], endpoint=False)",
-    "np.arange(y.shape[0]), np.ones(y.shape) * y", "np.zeros((y.shape[0], 2)) + y[:, None]", "y[:, None] - y[1:]", "np.outer(y, z)[1:]",
-    "np.where(y[1:] > y[:-1], y[1:], 0)", "np.cumsum(y)[1:]", "x[y.shape[0]:]", "x[:y.shape[0]] * y",
-    "x[::-1][:y.shape[0]] + y", "np.repeat(y, 2)[1:]", "np.minimum(y.shape[0], 2) * x", "np.sort(y)[::-1][:2]", "np.unique(y)[:2]",
-    "y.reshape(-1, 1)[1:]", "np.broadcast_to(y[1:], (2, *y[1:].shape))", "np.tile(y, 2)[3:]", "np.isin(x, y[:2])",
-    "np.full_like(y[1:], 3.0)",
+    "np.linspace(x[0], 1.0, y.shape[0], endpoint=False)", "np.arange(y.shape[0]), np.ones(y.shape) * y",
+    "np.zeros((y.shape[0], 2)) + y[:, None]", "y[:, None] - y[1:]", "np.outer(y, z)[1:]", "np.where(y[1:] > y[:-1], y[1:], 0)",
+    "np.cumsum(y)[1:]", "x[y.shape[0]:]", "x[:y.shape[0]] * y", "x[::-1][:y.shape[0]] + y", "np.repeat(y, 2)[1:]",
+    "np.minimum(y.shape[0], 2) * x", "np.sort(y)[::-1][:2]", "np.unique(y)[:2]", "y.reshape(-1, 1)[1:]",
+    "np.broadcast_to(y[1:], (2, *y[1:].shape))", "np.tile(y, 2)[3:]", "np.isin(x, y[:2])", "np.full_like(y[1:], 3.0)",
     "np.where(y.shape[0] > 2, x, -x)", "np.where(y.shape[0] == z.shape[0], x, -x)", "np.where(y.shape[0] != 3, x, -x)",
-    "np.cumsum(y[1:])[::-1]", "y[1:].sum(), y[1:].prod(), (y[1:] > 1).any()", "np.vstack([y, y])[:, 1:]",
-    "np.take(y, np.arange(y.shape[0]))[1:]", "np.delete(x, 0)[:y.shape[0]]", "np.flip(y[1:])", "np.sum(y[1:, None] * y[:-1], 0)",
+    "x[np.argsort(x)[x > 0]]", "np.take(x, np.argsort(x)[x > 0])", "np.meshgrid(y, z)[0]", "x * (y.shape[0] > 3)", "np.array_split(y, 2)",
+    "np.ones((2, 3)) @ x[:3][x[:3] > -5]", "np.sort(y)[None] @ y[::-1, None]", "np.clip(y * 2, -1.1, 1.1, out=y * 0)",
+    "(y * 2).clip(-1.1, 1.1)", "np.median(np.stack([y, y], 1), axis=0)", "np.compress(x > 0.3, x)",
+    "np.hypot(y, 1.0, where=y > 1, out=y * 1)", "np.cumsum(y[1:])[::-1]", "y[1:].sum(), y[1:].prod(), (y[1:] > 1).any()",
+    "np.vstack([y, y])[:, 1:]", "np.take(y, np.arange(y.shape[0]))[1:]", "np.delete(x, 0)[:y.shape[0]]", "np.flip(y[1:])",
+    "np.sum(y[1:, None] * y[:-1], 0)",
 ]  # fmt: skip
 ELEMENTS = [
     "y[y.shape[0] // 2]", "y[y.shape[0] - 1]", "y[0]", "y[-1]", "y[1:][0]", "np.percentile(y, 30)", "np.sort(y)[y.shape[0] // 2]",
-    "y[1:].max()", "np.argmax(y[1:])", "y.mean()", "np.dot(y[1:], y[:-1])", "y[1:].min(initial=0.5)", "y.std()", "np.ptp(y[1:])",
+    "y[1:].max()", "np.nonzero(x > 0)[0].max()", "np.sort(y).min()", "np.ptp(y)", "np.argmax(y[1:])", "y.mean()", "np.dot(y[1:], y[:-1])",
+    "y[1:].min(initial=0.5)", "y.std()", "np.ptp(y[1:])",
 ]  # fmt: skip
 WRITES = [
     "c[c > 0] = np.arange(c[c > 0].shape[0])", "m = c > 0; c[m] = c[m][::-1]", "m = c > 0; c[m] = np.sort(c[m])",
     "m = c > 0; c[m] = c[m] + np.roll(c[m], 1)", "y = c[c > 0]; y[1:] += y[:-1]; c[:y.shape[0]] = y", "c[:c[c > 0].shape[0]] = 0",
-    "y = c[c > 0]; y[y > 1] = 0; c[c > 0] = y", "i = np.nonzero(c > 0)[0]; c[i[1:]] = c[i[:-1]]", "y = c[c > 0]; y[:2] = 7; c[-1:] = y[:1]",
-    "np.put(c, np.flatnonzero(c > 0)[1:], 7.0)", "np.add.at(c, np.flatnonzero(c > 0), 1.0)",
-    "c[np.flatnonzero(c > 0)] += 1",
+    "y = c[c > 0]; y[y > 1] = 0; c[c > 0] = y", "i = np.nonzero(c > 0)[0]; c[i[1:]] = c[i[:-1]]",
+    "y = c[c > 0]; y[:2] = 7; c[-1:] = y[:1]", "np.put(c, np.flatnonzero(c > 0)[1:], 7.0)", "np.add.at(c, np.flatnonzero(c > 0), 1.0)",
+    "c[np.flatnonzero(c > 0)] += 1", "c[np.argsort(c)[c > 0]] = 3.0", "np.put(c, np.nonzero(c > 0)[0], [1.0, 2.0])",
+    "d = np.stack([c, c]); d[:, c > 0] -= 1; c[:] = d[1]", "d = np.stack([c, c]); d[:, c > 0] = 2.0 * d[:, c > 0]; c[:] = d[1]",
     "c[1:][c[1:] > 0] *= 2", "np.copyto(c[:c[c > 0].shape[0]], c[c > 0])", "y = c[c > 0]; y.sort(); c[:y.shape[0]] += y",
 ]  # fmt: skip
 VALUES = [
@@ -156,3 +161,55 @@ def test_questions_without_an_answer_say_what_to_do():
 
     with pytest.raises(fx.errors.ConcretizationError, match=r"(?s)whether s0 > 2 depends.*functx.cond"):
         fx.jit(f, backend="reference")(VALUES[0])
+
+
+# A selection that is first used as an array inside something that is traced for itself, and then again outside.
+INSIDE = {
+    "fori_loop": lambda x, y: (fx.fori_loop(0, 2, lambda i, c: c + y[i], 0.0), y[0]),
+    "scan": lambda x, y: (fx.scan(lambda c, i: (c + y[i], None), 0.0, np.arange(2))[0], y[0]),
+    "cond": lambda x, y: (fx.cond(x[0] > 0, lambda: y[0], lambda: y[1]), y[1]),
+    "while_loop": lambda x, y: (fx.while_loop(lambda s: s < y[0] * 9, lambda s: s + y[1], 0.5), y.shape[0]),
+    "checkpoint": lambda x, y: (fx.checkpoint(lambda z: z * y[0])(x), y[1]),
+    "jit": lambda x, y: (fx.jit(lambda z: z * y[0])(x), y[1]),
+    "vmap": lambda x, y: (fx.vmap(lambda z: z * y[0])(x), y[1]),
+    "grad": lambda x, y: (fx.grad(lambda z: (z * y[0]).sum())(x), y[1]),
+    "grad of the selection": lambda x, y: (fx.grad(lambda z: (z * z).sum())(y), y),
+    "written": lambda x, y: (fx.fori_loop(0, 2, lambda i, c: (y.__setitem__(i, c), c + 1.0)[1], 0.0), y),
+    "written in place": lambda x, y: (fx.fori_loop(0, 2, lambda i, c: (y.__imul__(2.0), c + y[0])[1], 0.0), y),
+    "switch": lambda x, y: (fx.switch(np.minimum(y.shape[0], 1), [lambda: y[0], lambda: y[1]]), y),
+}
+
+
+@pytest.mark.parametrize("case", INSIDE)
+def test_selections_inside_bodies(case):
+    f, x = lambda x: INSIDE[case](x, x[x > 0]), np.array([1.0, -2.0, 3.0, 4.0])
+    expected = f(x.copy())
+    for backend in ("reference", "cpp"):
+        for got, want in zip(fx.tree.leaves(fx.jit(f, backend=backend)(x.copy())), fx.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+SPLIT = [
+    lambda x: np.sin(x[x > 0][1:]).sum(), lambda x: np.tanh(np.outer(x[x > 0], x[x > 0])).sum(), lambda x: (np.diff(x[x > 0]) ** 2).sum(),
+    lambda x: fx.fori_loop(0, 2, lambda i, c: c + np.sin(x[x > i][1:]).sum(), 0.0), lambda x: np.sort(x[x > 0])[::-1][:2].sum() ** 2,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", SPLIT)
+def test_reverse_mode_in_two_halves(f):
+    x = np.array([1.0, -2.0, 3.0, 4.0])
+    expected = fx.jit(fx.grad(f), backend="reference")(x)
+    for backend in ("reference", "cpp"):
+        np.testing.assert_allclose(fx.vjp(fx.jit(f, backend=backend), x)[1](1.0)[0], expected, rtol=1e-12)
+        np.testing.assert_allclose(fx.jit(fx.grad(fx.jit(f, inline=False)), backend=backend)(x), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: np.compress(x > 0.3, x), lambda x: np.take(x, np.nonzero(x > 0)[0]), lambda x: x[x > 0] * 2, lambda x: np.nonzero(x)[0]]
+)
+def test_selections_from_nothing(f):
+    for dynamic in (False, True):
+        got = fx.jit(f, backend="cpp", dynamic=dynamic)(np.zeros(0))
+        np.testing.assert_array_equal(got, f(np.zeros(0)))
+    checked = fx.jit(lambda x: (fx.check(f(x).shape[0] <= 0), f(x))[1], backend="cpp")
+    assert checked(-np.zeros(3)).shape == (0,)

@@ -133,7 +133,7 @@ def evaluate(graph, n, x):
         len, list, lambda x: range(x.shape[0]),
         lambda x: np.split(x, 2), lambda x: np.arange(x.shape[0]), lambda x: np.zeros(x.shape), lambda x: float(x.shape[0]),
         lambda x: 1 / x.shape[0], lambda x: x if x.shape[0] > 3 else -x, lambda x: x if x.shape[0] else -x,
-        lambda x: x.size < 2.5, lambda x: "abc"[x.shape[0]], lambda x: 7 % x.shape[0], lambda x: fnp.arange(0, x.shape[0], 0.5),
+        lambda x: "abc"[x.shape[0]], lambda x: 7 % x.shape[0], lambda x: fnp.arange(0, x.shape[0], 0.5),
     ],
 )  # fmt: skip
 def test_a_number_is_needed_of_a_symbolic_size(f):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functx import shapes
 from functx.dtypes import is_complex
 from functx.ir import Atom, Eqn, Graph
 from functx.transforms.simplify import Rewriter, is_float, rewrite
@@ -141,7 +142,7 @@ def _push_uniform(r: Rewriter, eqn: Eqn) -> Atom | None:
 def _reshape(r: Rewriter, eqn: Eqn) -> Atom | None:
     x, shape = eqn.inputs[0], eqn.params["shape"]
     inner = r.producer(x)
-    if x.aval.shape == shape or (inner is not None and inner.primitive.name == "reshape"):
+    if shapes.same_shape(x.aval.shape, shape) or (inner is not None and inner.primitive.name == "reshape"):
         return _reshape_to(r, x, shape)
     return _rebroadcast(r, eqn)
 
@@ -151,7 +152,7 @@ def _reshape_to(r: Rewriter, x: Atom, shape: tuple[Any, ...]) -> Atom:
     inner = r.producer(x)
     while inner is not None and inner.primitive.name == "reshape":
         x, inner = inner.inputs[0], r.producer(inner.inputs[0])
-    return x if x.aval.shape == shape else r.builder.reshape(x, shape=shape)
+    return x if shapes.same_shape(x.aval.shape, shape) else r.builder.reshape(x, shape=shape)
 
 
 def _rebroadcast(r: Rewriter, eqn: Eqn) -> Atom | None:
@@ -168,7 +169,7 @@ def _transpose(r: Rewriter, eqn: Eqn) -> Atom | None:
     x, perm = eqn.inputs[0], eqn.params["perm"]
     if perm == tuple(range(len(perm))):
         return x
-    moved = [p for p in perm if x.aval.shape[p] != 1]
+    moved = [p for p in perm if not shapes.same(x.aval.shape[p], 1)]
     if moved == sorted(moved):  # only axes of size 1 change places
         return _reshape_to(r, x, eqn.outputs[0].aval.shape)
     inner = r.producer(x)
@@ -192,7 +193,7 @@ def _written_through_transpose(r: Rewriter, write: Eqn, perm: Sequence[int]) -> 
 
 def _broadcast(r: Rewriter, eqn: Eqn) -> Atom | None:
     x = eqn.inputs[0]
-    if x.aval.shape == eqn.params["shape"]:
+    if shapes.same_shape(x.aval.shape, eqn.params["shape"]):
         return x
     inner = r.producer(x)
     if inner is not None and inner.primitive.name == "broadcast":
@@ -209,16 +210,16 @@ def _inserted_axes(old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[int, ...
     """Where the axes of ``old`` are in ``new``, if a reshape from one to the other only inserts axes of size 1."""
     places: list[int] = []
     for axis, d in enumerate(new):
-        if len(places) < len(old) and d == old[len(places)]:
+        if len(places) < len(old) and shapes.same(d, old[len(places)]):
             places.append(axis)
-        elif d != 1:
+        elif not shapes.same(d, 1):
             return None
     return tuple(places) if len(places) == len(old) else None
 
 
 def _slice(r: Rewriter, eqn: Eqn) -> Atom | None:
     x, p = eqn.inputs[0], eqn.params
-    if x.aval.shape == p["sizes"] and all(s == 1 for s in p["steps"]):
+    if shapes.same_shape(x.aval.shape, p["sizes"]) and all(s == 1 for s in p["steps"]):
         return x
     inner = r.producer(x)
     if inner is None:
@@ -268,13 +269,14 @@ def _spread(sizes: Sequence[int], axes: Sequence[int], rank: int) -> tuple[int, 
 
 
 def _same_region(inner: Eqn, p: Any) -> bool:
-    return inner.params["starts"] == p["starts"] and inner.params["steps"] == p["steps"] and inner.inputs[1].aval.shape == p["sizes"]
+    region = {**inner.params, "sizes": inner.inputs[1].aval.shape}
+    return shapes.same_params(region, {k: p[k] for k in region})
 
 
 def _slice_set(r: Rewriter, eqn: Eqn) -> Atom | None:
     """A write that covers everything is what was written; a second write to the same region hides the first."""
     x, update = eqn.inputs
-    if update.aval.shape == x.aval.shape and all(s == 1 for s in eqn.params["steps"]):
+    if shapes.same_shape(update.aval.shape, x.aval.shape) and all(s == 1 for s in eqn.params["steps"]):
         return update
     inner = r.producer(x)
     if inner is not None and inner.primitive.name == "slice_set" and _same_region(inner, {**eqn.params, "sizes": update.aval.shape}):
@@ -291,13 +293,13 @@ def _written_through(r: Rewriter, eqn: Eqn) -> Atom | None:
     view, part = write.inputs
     read = r.producer(_before_reshape(r, view))
     kept = _inserted_axes(view.aval.shape, update.aval.shape)
-    if kept is None or read is None or read.primitive.name != "slice" or read.params["sizes"] != update.aval.shape:
+    if kept is None or read is None or read.primitive.name != "slice" or not shapes.same_shape(read.params["sizes"], update.aval.shape):
         return None
     whole, outer = r.producer(x), {k: eqn.params[k] for k in ("starts", "steps")}
     every = tuple(range(x.aval.ndim))
-    direct = read.inputs[0] is x and outer == {k: read.params[k] for k in outer}
+    direct = read.inputs[0] is x and shapes.same_params(outer, {k: read.params[k] for k in outer})
     within = whole is not None and whole.primitive.name == "slice" and read.inputs[0] is whole.inputs[0]
-    if not direct and not (within and _composed(whole.params, outer, every) == {k: read.params[k] for k in outer}):
+    if not direct and not (within and shapes.same_params(_composed(whole.params, outer, every), {k: read.params[k] for k in outer})):
         return None
     region = _composed(outer, write.params, kept)
     return r.builder.slice_set(x, _reshape_to(r, part, _spread(part.aval.shape, kept, x.aval.ndim)), **region)

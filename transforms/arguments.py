@@ -13,6 +13,7 @@ import optree
 
 from functx import trees
 from functx.errors import UnknownOptionError
+from functx.numpy.promote import ArrayLike
 from functx.source import function_source
 from functx.trace import Tracer, where
 from functx.transforms.staging import is_static
@@ -60,6 +61,7 @@ def refuse_unknown(transform: Callable[..., Any], unknown: Mapping[str, Any]) ->
 def flatten_arguments(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     """Leaves, labels and structure of a call's arguments."""
     leaves, treedef = trees.flatten((args, kwargs))
+    leaves = [v.as_array() if isinstance(v, ArrayLike) else v for v in leaves]
     names = positional_names(f, len(args))
     labels: list[str] = []
     spans: list[range] = []

@@ -520,6 +520,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     >>> fx.switch(1, [lambda x: x, lambda x: -x], 2.0)
     -2.0
     """
+    if isinstance(index, Dim):
+        index = promote.as_handle(current_trace(), index)
     python_loops.check_data([index], "switch: index")
     python_loops.check_data(trees.leaves(operands), "switch: operands")
     branches, fix = list(branches), "give one integer, and at least one branch"

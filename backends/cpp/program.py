@@ -249,6 +249,9 @@ class _ProgramEmitter:
         for k, v in enumerate(self.program.results):
             storage = self.program.storage[v]
             if storage.place is Place.HEAP:
+                if storage not in self.reserved:  # known to have no elements: nothing is computed
+                    self.reserved.add(storage)
+                    self.body.append(f"if (!block{storage.index}.reserve(0)) return out_of_memory(call, 0);")
                 self.body.append(f"call->outputs[{k}] = block{storage.index}.release();")
 
     def _selection(self, step: Selection) -> None:

@@ -29,6 +29,8 @@ def repeated_places(counts: Tracer) -> Tracer:
 
 def _bound(primitive: str, operand: Atom, most: shapes.Size | None) -> Tracer:
     trace = current_trace()
+    if most is not None and shapes.same(most, 0):
+        return trace.tracer(trace.emit.full((0,), 0, INT64))
     for name, before, found in trace.selections:
         if name == primitive and same_value(trace, before, operand):
             return trace.tracer(found)
@@ -114,6 +116,14 @@ def _promise(condition: Condition) -> None:
     what = f"functx.check: it does not hold that {condition.text}"
     trace.emit.promise(size_value(trace.emit, difference), kind=kind, what=what, why="", line=where() or "")
     difference.sizes.assume(kind, difference.expr)
+
+
+def require(size: shapes.Size, least: int, what: str) -> None:
+    """Where it depends on data whether a size is at least so great: the compiled function raises a ValueError if it is not."""
+    if shapes.at_least(size, least) is None and size.is_found:
+        trace, difference = current_trace(), size - least
+        trace.emit.promise(size_value(trace.emit, difference), kind=">=", what=what, why="", line=where() or "")
+        difference.sizes.assume(">=", difference.expr)
 
 
 def _agree(a: shapes.Size, b: shapes.Size) -> None:

@@ -126,6 +126,8 @@ def _expand(h: Tracer, key: tuple[Any, ...]) -> list[Any]:
 
 def _entry(k: Any) -> list[Any]:
     """What one element of the index stands for: None, a slice, an int, or handles of int64 (one per axis for a mask)."""
+    if isinstance(k, promote.ArrayLike):
+        k = k.as_array()
     if k is None or isinstance(k, slice):
         return [k]
     if isinstance(k, (int, np.integer, shapes.Dim)):
@@ -411,7 +413,7 @@ def setitem(target: Tracer, key: Any, value: Any) -> None:
         )
     if (mask := unknown_mask(key)) is not None:
         h, lead = _masked_part(h, key, mask)
-        if lead and (isinstance(value, masked.Masked) or np.size(value) != 1):
+        if lead and (isinstance(value, masked.Masked) or not shapes.same(shapes.size(np.shape(value)), 1)):
             rest = h.aval.ndim - mask.aval.ndim
             value = np.moveaxis(np.broadcast_to(value, _selected_shape(h, mask, lead)), lead, 0) if rest else value
         _set_where(h, mask, value)

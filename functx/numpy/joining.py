@@ -193,7 +193,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Trace
         if sections <= 0:
             raise ValueError("number sections must be larger than 0.")
         each, longer = size // sections, size % sections
-        edges = [i * each + min(i, longer) for i in range(sections + 1)] if longer else [i * each for i in range(sections + 1)]
+        edges = [i * each + shapes.smaller(i, longer) for i in range(sections + 1)]
     lead = (slice(None),) * axis
     return [h[(*lead, slice(lo, hi))] for lo, hi in zip(edges, edges[1:], strict=False)]
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from functx import shapes
 from functx.demand import plain_value
+from functx.dims import quotient
 from functx.dtypes import Kind
 from functx.errors import ConcretizationError
 from functx.mutation import make_view
@@ -110,6 +111,10 @@ def _can_view(h: Tracer, shape: shapes.Shape) -> bool:
     return True
 
 
+def _is_found(size: shapes.Size) -> bool:
+    return isinstance(size, shapes.Dim) and size.is_found
+
+
 def _resolve_shape(old: shapes.Shape, new: Any) -> shapes.Shape:
     """The target of a reshape with -1 worked out."""
     dims = [operator.index(d) if not isinstance(d, shapes.Dim) else d for d in shapes.as_sequence(new)]
@@ -118,9 +123,9 @@ def _resolve_shape(old: shapes.Shape, new: Any) -> shapes.Shape:
     if -1 in dims:
         known = shapes.size(d for d in dims if d != -1)
         total = shapes.size(old)
-        if known == 0 or total % known != 0:
+        if shapes.fit((known,), (0,)) or not (_is_found(total) or total % known == 0):
             raise ValueError(f"cannot reshape array of size {total} into shape {shapes.show(dims)}".replace(", ", ","))
-        dims[dims.index(-1)] = total // known
+        dims[dims.index(-1)] = quotient(total, known)
     if not shapes.fit((shapes.size(dims),), (shapes.size(old),)):
         raise ValueError(f"cannot reshape array of size {shapes.size(old)} into shape {shapes.show(dims)}".replace(", ", ","))
     return tuple(dims)
@@ -401,7 +406,9 @@ def resize(a: Any, new_shape: Any) -> Tracer:
     if any(n < 0 for n in shape):
         raise ValueError("all elements of `new_shape` must be non-negative")
     size, total = h.aval.shape[0], shapes.size(shape)
-    if total == 0 or size == 0:
+    if shapes.fit((total,), (0,)) or shapes.fit((size,), (0,)):
         b = current_trace().emit
         return current_trace().tracer(b.full(shape, 0, h.aval.dtype))
+    if isinstance(total, shapes.Dim):
+        return reshape(h[np.remainder(promote.positions(total), size)], shape)
     return reshape(tile(h, -(-total // size))[:total], shape)

@@ -18,7 +18,7 @@ from functx.dtypes import BOOL, is_complex, is_inexact
 from functx.numpy import bound, promote
 from functx.numpy.reductions import root
 from functx.ops.parts import part_dtype
-from functx.trace import Tracer, current_trace
+from functx.trace import Tracer, current_trace, leaked
 
 
 def select(h: Tracer, mask: Tracer) -> Masked:
@@ -63,15 +63,20 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin, promote.ArrayLike):
         return self._array is not None
 
     def as_array(self) -> Tracer:
-        """The selected elements alone, from now on."""
+        """The selected elements alone, from now on: in the trace that selected them, though one inside it asks."""
         if self._array is None:
-            trace = current_trace()
-            b, full, mask = trace.emit, trace.lift(self.full), trace.lift(self.mask)
-            total = shapes.size(mask.aval.shape)
-            rows = b.reshape(full.atom, shape=(total, *full.aval.shape[mask.aval.ndim :]))
-            chosen = bound.places(trace.tracer(b.reshape(mask.atom, shape=(total,))))
-            self._array = trace.tracer(b.gather(rows, chosen.atom, axes=(0,)))
+            if self.full.stage.closed:
+                raise leaked(self.full)
+            with self.full.stage.resumed():
+                self._array = self._selected()
         return self._array
+
+    def _selected(self) -> Tracer:
+        trace, full, mask = self.full.stage, self.full, self.mask
+        b, total = trace.emit, shapes.size(mask.aval.shape)
+        rows = b.reshape(full.atom, shape=(total, *full.aval.shape[mask.aval.ndim :]))
+        chosen = bound.places(trace.tracer(b.reshape(mask.atom, shape=(total,))))
+        return trace.tracer(b.gather(rows, chosen.atom, axes=(0,)))
 
     def copy(self) -> Any:
         """Memory of its own."""
@@ -85,14 +90,15 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin, promote.ArrayLike):
         if method == "reduce" and ufunc in _REDUCES and not self.is_array and out is None and inputs[0] is self:
             return _reduce(self, _REDUCES[ufunc], **{"axis": 0, **kwargs})
         targets = () if out is None else out
-        operands = self._aligned(inputs) if method == "__call__" and ufunc.nout == 1 and ufunc is not np.matmul else None
+        place_by_place = method == "__call__" and ufunc.nout == 1 and ufunc is not np.matmul and "where" not in kwargs
+        operands = self._aligned(inputs) if place_by_place and (not targets or self.full.stage is current_trace()) else None
         if operands is not None and not targets:
             return Masked(ufunc(*operands, **kwargs), self.mask)
         if operands is not None and isinstance(targets[0], Masked) and not targets[0].is_array and self.has_mask(targets[0].mask):
             ufunc(*operands, out=targets[0].full, **kwargs)
             return targets[0]
         given = {} if out is None else {"out": tuple(_plain(v) for v in targets)}
-        return getattr(ufunc, method)(*map(_plain, inputs), **given, **kwargs)
+        return getattr(ufunc, method)(*map(_plain, inputs), **given, **{name: _plain(v) for name, v in kwargs.items()})
 
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if func.__name__ in _REDUCTIONS and args and args[0] is self and not self.is_array and _can_reduce(kwargs):
@@ -104,7 +110,10 @@ class Masked(np.lib.mixins.NDArrayOperatorsMixin, promote.ArrayLike):
             return lambda *args, **kwargs: _reduce(self, name, *args, **kwargs)
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
-        return getattr(self.as_array(), name)
+        member = getattr(self.as_array(), name)
+        if not callable(member):
+            return member
+        return lambda *args, **kwargs: member(*map(_plain, args), **{name: _plain(v) for name, v in kwargs.items()})
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         return self.as_array().__array__(*args, **kwargs)

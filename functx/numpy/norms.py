@@ -128,7 +128,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
         if h.aval.ndim != 2 and not (h.aval.ndim == 1 and i in (0, last)):
             raise np.linalg.LinAlgError(f"{h.aval.ndim}-dimensional array given. Array must be two-dimensional")
     for left, right in itertools.pairwise(operands):
-        if left.aval.shape[-1] != right.aval.shape[0]:
+        if not shapes.fit(left.aval.shape[-1:], right.aval.shape[:1]):
             raise ValueError(f"shapes {shapes.show(left.aval.shape)} and {shapes.show(right.aval.shape)} not aligned")
     labels = [(0, 1), *((i, i + 1) for i in range(1, last)), (last, last + 1)]
     labels[0], labels[last] = labels[0][-operands[0].aval.ndim :], labels[last][: operands[last].aval.ndim]

@@ -41,7 +41,7 @@ def _loop(ufunc: np.ufunc, x: Any, y: Any, dtype: Any, casting: str) -> tuple[Tr
 def _check_core(ufunc: np.ufunc, a: Tracer, c: Tracer, x_axis: int, y_axis: int) -> None:
     """The axes that are summed have one length: not even 1 is broadcast."""
     n, m = a.aval.shape[x_axis], c.aval.shape[y_axis]
-    if n != m:
+    if not shapes.fit((n,), (m,)):
         place = list(range(c.aval.ndim))[y_axis] - max(c.aval.ndim - 2, 0)
         raise shapes.ShapeError(
             f"{ufunc.__name__}: Input operand 1 has a mismatch in its core dimension {place}, with gufunc signature {ufunc.signature} "
@@ -118,7 +118,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     if x.aval.ndim == 0 or y.aval.ndim == 0:
         return np.multiply(x, y, out=out)
     last = max(y.aval.ndim - 2, 0)
-    if x.aval.shape[-1] != y.aval.shape[last]:
+    if not shapes.fit(x.aval.shape[-1:], (y.aval.shape[last],)):
         raise ValueError(
             f"shapes {shapes.show(x.aval.shape)} and {shapes.show(y.aval.shape)} not aligned: {x.aval.shape[-1]} (dim {x.aval.ndim - 1}) "
             f"!= {y.aval.shape[last]} (dim {last})"
@@ -160,7 +160,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tracer:
         tuple(shapes.canonical_axis(i, x.aval.ndim) for i in left),
         tuple(shapes.canonical_axis(i, y.aval.ndim) for i in right),
     )
-    if len(pairs[0]) != len(pairs[1]) or any(x.aval.shape[i] != y.aval.shape[j] for i, j in zip(*pairs, strict=False)):
+    if len(pairs[0]) != len(pairs[1]) or not all(shapes.fit((x.aval.shape[i],), (y.aval.shape[j],)) for i, j in zip(*pairs, strict=False)):
         raise ValueError("shape-mismatch for sum")
     return current_trace().tracer(contract(x, y, pairs).atom)  # NumPy gives an array even where no axis is left
 

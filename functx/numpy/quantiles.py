@@ -25,7 +25,7 @@ def _sorted_last(h: Tracer, axis: Any) -> tuple[Tracer, tuple[int, ...]]:
         return sort(h[..., None]), axes
     kept = [i for i in range(h.aval.ndim) if i not in axes]
     length = shapes.size(h.aval.shape[i] for i in axes)
-    return sort(reshape(transpose(h, [*kept, *axes]), (*(h.aval.shape[i] for i in kept), length))), axes
+    return sort(reshape(transpose(h, [*kept, *axes]), (*(h.aval.shape[i] for i in kept), length), copy=True)), axes
 
 
 def _nan_wins(ordered: Tracer, result: Tracer) -> Any:

@@ -18,7 +18,7 @@ from functx.demand import depends_on_differentiated
 from functx.dtypes import BOOL, Kind, is_complex, is_inexact
 from functx.errors import ConcretizationError, UnsupportedError
 from functx.ir import Atom
-from functx.numpy import promote, ufuncs
+from functx.numpy import bound, promote, ufuncs
 from functx.primitive import Emitter
 from functx.trace import Tracer, current_trace
 from functx.trace import where as user_line
@@ -182,6 +182,9 @@ def _reduced(ufunc: np.ufunc, x: Atom, axes: tuple[int, ...], start: Atom | None
     of_nothing = ufunc in (np.add, np.multiply)  # the primitive gives the identity: for a symbolic size nothing is to be decided
     if [i for i in axes if shapes.same(shape[i], 0) or (not of_nothing and shapes.fit((shape[i],), (0,)))]:
         return promote.broadcast(b, _identity(b, ufunc, x) if start is None else start, kept)
+    if not of_nothing and start is None and ufunc.identity is None:
+        for i in axes:
+            bound.require(shape[i], 1, f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
     if not is_reorderable(ufunc):
         return _from_left(ufunc, x, axes, start, mask)
     if mask is not None:  # an extremum has no identity, but the initial value changes nothing when it is met again

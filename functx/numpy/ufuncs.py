@@ -14,6 +14,7 @@ import numpy as np
 
 from functx import dtypes, mutation, shapes
 from functx.demand import depends_on_differentiated
+from functx.dims import Condition
 from functx.dtypes import Kind
 from functx.errors import ConcretizationError, TracerWriteError, UnsupportedError
 from functx.ir import Atom, Literal, Var
@@ -390,7 +391,7 @@ def operator_call(ufunc: np.ufunc, inputs: Sequence[Any], name: str) -> Any:
 
 def is_array_like(value: Any) -> bool:
     """Whether Python operators take it together with a traced array."""
-    return isinstance(value, (Tracer, np.ndarray, np.generic, bool, int, float, complex, list, tuple, shapes.Dim))
+    return isinstance(value, (Tracer, np.ndarray, np.generic, bool, int, float, complex, list, tuple, shapes.Dim, Condition))
 
 
 def _python_operator(ufunc: np.ufunc, operands: Sequence[Tracer], name: str) -> Any:

@@ -97,7 +97,7 @@ def _repeated(h: Tracer, shape: shapes.Shape) -> Tracer:
     h = h if h.aval.ndim else as_reshaped(h, (1,))
     axes = tuple(range(h.aval.ndim))
     lead = len(shape) - len(axes)
-    steps = [tuple(int(r - lead == i and h.aval.shape[i] == n) for i in axes) for r, n in enumerate(shape)]
+    steps = [tuple(int(r - lead == i and shapes.fit((h.aval.shape[i],), (n,))) for i in axes) for r, n in enumerate(shape)]
     return _lattice(h, axes, (0,) * len(axes), shape, steps, "warn")
 
 

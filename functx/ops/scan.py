@@ -109,7 +109,7 @@ def _scan(*arrays: Any, graph: Graph, length: Any, reverse: bool, consts: int, c
 
 def _scan_type(*avals: AbstractArray, graph: Graph, length: Any, reverse: bool, consts: int, carries: int) -> list[AbstractArray]:
     steps = [AbstractArray(a.shape[1:], a.dtype) for a in avals[consts + carries :]]
-    shapes.check(all(a.shape[0] == length for a in avals[consts + carries :]), f"scan: all xs must have {length} elements")
+    shapes.check(all(shapes.fit(a.shape[:1], (length,)) for a in avals[consts + carries :]), f"scan: all xs must have {length} elements")
     for a, slot in zip_strict([*avals[: consts + carries], *steps], graph.inputs):
         shapes.check(a.same_array(slot.var.aval), f"scan: {a} does not fit the body's {slot.var.aval}")
     outs = [AbstractArray(a.shape, a.dtype) for a in graph.out_avals]

@@ -65,7 +65,9 @@ repeated_places = Primitive(
 
 def _promise(difference: Any, *, kind: str, what: str, why: str, line: str) -> list[Any]:
     if not (difference >= 0 if kind == ">=" else (difference == 0) == (kind == "==")):
-        raise DynamicShapeError(f"{what} (by {abs(int(difference))})", where=line or None, why=why)
+        apart = abs(int(difference))
+        fix = "select as many elements in both, or choose place by place: np.where(mask, a, b)" if why else ""
+        raise DynamicShapeError(f"{what} (they are {apart} apart)" if why else what, where=line or None, why=why, fix=fix)
     return []
 
 
