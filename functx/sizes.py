@@ -229,6 +229,10 @@ def _emit(expr: Any, place: Mapping[sympy.Symbol, int], code: list[int]) -> None
         code += [CONSTANT, int(expr)]
     elif expr.is_Symbol:
         code += [SIZE, place[expr]]
+    elif (parts := _divided(expr)) is not None:
+        for part in parts:
+            _emit(sympy.expand(part), place, code)
+        code.append(MODULO if name == "Mod" else FLOOR_DIVIDE)
     elif name in _OF_MANY:
         _emit(expr.args[0], place, code)
         for term in expr.args[1:]:
@@ -236,17 +240,22 @@ def _emit(expr: Any, place: Mapping[sympy.Symbol, int], code: list[int]) -> None
             code.append(_OF_MANY[name])
     elif expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
         _emit(sympy.Mul(*[expr.base] * int(expr.exp), evaluate=False), place, code)
-    elif name in ("floor", "Mod"):
-        above, below = sympy.fraction(sympy.together(expr.args[0])) if name == "floor" else expr.args
-        _emit(sympy.expand(above), place, code)
-        _emit(sympy.expand(below), place, code)
-        code.append(FLOOR_DIVIDE if name == "floor" else MODULO)
     else:
         raise UnsupportedError(
             f"the size {expr} cannot be computed by compiled code",
             where=where.describe() if (where := user_source()) else None,
             fix="jit with dynamic=False: every size is then a number",
         )
+
+
+def _divided(expr: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
+    """Dividend and divisor of a remainder, a rounded quotient, or what is a whole number nevertheless: ``(n - n % 3) / 3``."""
+    import sympy
+
+    if isinstance(expr, sympy.Mod):
+        return expr.args
+    above, below = sympy.fraction(sympy.together(expr.args[0] if isinstance(expr, sympy.floor) else expr))
+    return (above, below) if below != 1 or isinstance(expr, sympy.floor) else None
 
 
 _OPERATIONS = {ADD: operator.add, MULTIPLY: operator.mul, MAXIMUM: max, MINIMUM: min, FLOOR_DIVIDE: operator.floordiv, MODULO: operator.mod}

@@ -148,3 +148,18 @@ def test_a_forgotten_plan_is_not_found(jit):
     f.clear_cache()
     f(np.ones((5, 4)))
     assert (hits(f), f.cache_info().traces) == (0, 1)
+
+
+def test_conditions_of_sizes_that_are_fractions_of_others():
+    """``reshape(-1, 3)`` leaves (m - m % 3) / 3 rows, a whole number; what asks for its remainder is a condition too."""
+
+    def f(x):
+        rows = x.reshape(-1, 3)[:, 0]
+        return rows * 2 if rows.shape[0] % 2 == 0 else -rows
+
+    for backend in ("reference", "cpp"):
+        jitted = fx.jit(f, backend=backend, dynamic=True)
+        for n in (6, 9, 12, 3, 15, 0, 18, 21):
+            x = np.arange(float(n))
+            np.testing.assert_array_equal(jitted(x), f(x))
+        assert jitted.cache_info().traces <= 4

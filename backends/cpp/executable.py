@@ -64,7 +64,7 @@ class CppExecutable:
         self._callback = self._call_back if asked else None
         found = self._symbols[len(self._sources) :]
         # results of sizes that the code finds: it leaves their memory
-        self._left = [k for k, (shape, _) in enumerate(self._outs) if symbols(shape) & {s.name for s in found}]
+        self._left = [k for k, (shape, _) in enumerate(self._outs) if k not in self.writes and symbols(shape) & {s.name for s in found}]
         self.native = NativeCode(library, self.workspace_bytes, self._passed, self._callback, self._error, found)
 
     @cached_property
