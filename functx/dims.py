@@ -94,9 +94,12 @@ class Dim:
 
     def at(self, values: Mapping[sympy.Symbol, int]) -> Size:
         """The size where its symbols have these values; itself where some have none."""
-        if self.expr.free_symbols <= values.keys():
-            return int(values[self.expr] if self.expr.is_Symbol else self.expr.subs(values))
-        return self
+        if not self.expr.free_symbols <= values.keys():
+            return self
+        value = values[self.expr] if self.expr.is_Symbol else self.expr.subs(values)
+        if not (isinstance(value, (int, np.integer)) or value.is_Integer):
+            raise ShapeError(f"the size {self} is no whole number: something is divided by a size of 0")
+        return int(value)
 
     def where(self, values: Mapping[sympy.Symbol, Size]) -> Size:
         """The size with other sizes for its symbols."""

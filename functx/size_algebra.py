@@ -112,11 +112,15 @@ def interval(expr: sympy.Expr, ranges: Mapping[sympy.Symbol, Range]) -> Interval
     return -math.inf, math.inf
 
 
-def least(expr: sympy.Expr) -> sympy.Expr:
-    """An expression that is no greater: of what is subtracted, remainders are no greater than what they are the remainders of."""
+def least(expr: sympy.Expr, ranges: Mapping[sympy.Symbol, Range]) -> sympy.Expr:
+    """A sum that is no greater: of what is subtracted, the remainder of what is not negative is no greater than that."""
     import sympy
 
-    terms = [t if t.as_coeff_Mul()[0] > 0 else t.replace(sympy.Mod, lambda a, b: a) for t in sympy.Add.make_args(expr)]
+    terms = list(sympy.Add.make_args(expr))
+    for k, term in enumerate(terms):
+        factor, remainder = term.as_coeff_Mul()
+        if factor < 0 and isinstance(remainder, sympy.Mod) and interval(remainder.args[0], ranges)[0] >= 0:
+            terms[k] = factor * remainder.args[0]
     return sympy.expand(sympy.Add(*terms))
 
 

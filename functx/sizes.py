@@ -102,7 +102,7 @@ class Sizes:
             return bool(expr == 0 if kind == "==" else expr >= 0)
         low, high = interval(expr, self.ranges)
         if kind == ">=":
-            low = max(low, interval(least(expr), self.ranges)[0])
+            low = max(low, interval(least(expr, self.ranges), self.ranges)[0])
             if low >= 0 or high < 0:
                 return bool(low >= 0)
             if expr.is_nonnegative is not None:

@@ -3,6 +3,8 @@
 And they do what they do once: a branch that is not taken, and a body before its steps, is looked at without anything happening.
 """
 
+import builtins
+import functools
 import operator
 from functools import partial
 
@@ -273,3 +275,45 @@ def test_choices_hand_tensors_on():
         fx.switch(7, [lambda v: v, lambda v: v * 2], t),
     ):
         assert torch.equal(chosen, t * 2)
+
+
+def test_the_branch_that_runs_has_its_own_type():
+    """What was told of it before counts no longer: values, classes and parts may be others."""
+
+    def power(k):
+        return fx.cond(True, lambda x: x**k, lambda x: x, 2)
+
+    class Scale:
+        by = 1
+
+    def parts(a, b):
+        first, second = functools.partial(lambda a, x: a * x, a), functools.partial(lambda a, x: a * x, b)
+        return lambda x: first(x) * second(x)
+
+    assert [power(1), power(-1)] == [2, 0.5]
+    found = []
+    for by in (1, 1.25):
+        Scale.by = by
+        found.append(fx.cond(True, lambda x: x * Scale.by, lambda x: x, 2))
+    assert found == [2, 2.5]
+    assert [fx.cond(True, parts(1, b), lambda x: x, 2) for b in (1, 1.5)] == [4, 6.0]
+
+
+def test_nothing_happens_in_branches_that_are_not_taken(tmp_path, capsys):
+    log = []
+
+    class Log:
+        entries = log
+
+        @staticmethod
+        def step(x):
+            log.append(1)
+            return x + 1.0
+
+    path = tmp_path / "written.npy"
+    fx.cond(False, lambda x: Log.step(x), lambda x: x, 2.0)
+    fx.cond(False, lambda x: (np.save(path, np.ones(2)), x)[1], lambda x: x, 2.0)
+    fx.cond(False, lambda x: (builtins.print("out"), x)[1], lambda x: x, 2.0)
+    fx.cond(False, lambda x: x + np.random.normal(), lambda x: x, 2.0)
+    fx.while_loop(lambda c: c < 3.0, Log.step, 0.0)
+    assert len(log) == 3 and not path.exists() and not capsys.readouterr().out

@@ -213,3 +213,62 @@ def test_selections_from_nothing(f):
         np.testing.assert_array_equal(got, f(np.zeros(0)))
     checked = fx.jit(lambda x: (fx.check(f(x).shape[0] <= 0), f(x))[1], backend="cpp")
     assert checked(-np.zeros(3)).shape == (0,)
+
+
+@fx.custom_vjp
+def product(a, b):
+    return (a * b).sum()
+
+
+product.defvjp(lambda a, b: ((a * b).sum(), (a, b)), lambda kept, ct: (kept[1] * ct, kept[0] * ct))
+total = fx.jit(lambda a, b: (a + b).sum())
+
+
+def checked_in_a_loop(a, b):
+    def body(i, c):
+        fx.check(a.shape[0] >= 3)
+        return c + a[2]
+
+    return fx.fori_loop(0, 1, body, 0) + b.sum()
+
+
+# What is known of sizes after a place that may never run, or is traced again, or forgotten: a (2,) and b (3,) are refused, not read beyond.
+KNOWN_AFTER = {
+    "a branch": lambda a, b, p: fx.cond(p, lambda: (a + b).sum(), lambda: 0.0) + (a * b).sum(),
+    "the other branch": lambda a, b, p: fx.cond(p, lambda: (a * b).sum(), lambda: (a + b).sum()),
+    "a body that is traced twice": lambda a, b, p: fx.fori_loop(0, 3, lambda i, c: c + (a + b).sum(), 0),
+    "a loop without steps": lambda a, b, p: (fx.while_loop(lambda c: c < 0, lambda c: c + (a + b).sum(), 0.0), (a * b).sum()),
+    "a check in a body": lambda a, b, p: checked_in_a_loop(a, b),
+    "eval_shape": lambda a, b, p: (fx.eval_shape(lambda: (a + b).sum()), (a + b).sum())[1],
+    "a custom rule": lambda a, b, p: fx.value_and_grad(product)(a, b),
+    "jit in a branch": lambda a, b, p: fx.cond(p, lambda: total(a, b), lambda: 0.0) + total(a, b),
+    "jit of others": lambda a, b, p: total(a, a) + total(a, b),
+    "steps of a scan": lambda a, b, p: fx.grad(lambda a: fx.scan(lambda c, i: (c, (a + b).sum()), 0.0, np.arange(2))[1].sum())(a),
+}
+
+
+@pytest.mark.parametrize("case", KNOWN_AFTER)
+def test_what_is_known_of_sizes_is_checked_where_they_are_found(case):
+    def f(x, m, k, p):
+        return KNOWN_AFTER[case](np.sort(x[m]), np.sort(x[k]), p)
+
+    x = np.arange(6.0)
+    for backend in ("reference", "cpp"):
+        jitted = fx.jit(f, backend=backend)
+        for p in (False, True):
+            with pytest.raises(fx.errors.DynamicShapeError):
+                jitted(x, x < 2, x > 2, p)
+            for got, want in zip(fx.tree.leaves(jitted(x, x < 3, x > 2, p)), fx.tree.leaves(f(x, x < 3, x > 2, p)), strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_remainders_of_what_may_be_negative():
+    def f(x):
+        k = (3 - x.shape[0]) // 2
+        return x.sum() + (0.0 if k >= 0 else 100.0)
+
+    for order in ((1, 2, 4, 5, 3), (5, 4, 1)):
+        jitted = fx.jit(f, backend="reference")
+        assert [float(jitted(np.ones(n))) for n in order] == [f(np.ones(n)) for n in order]
+    s = fx.jit(lambda x: np.minimum(0, -np.maximum(0, 1 - x[x < 3].shape[0] % 3)), backend="reference")(np.arange(8.0))
+    assert s == -1

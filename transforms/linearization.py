@@ -179,7 +179,8 @@ def _refuse_offsets(graph: Graph, flags: Sequence[bool], staged: Any, values: Se
     zeros = {v: np.zeros(v.aval.shape, v.aval.dtype) for v in at_zero if shapes.is_static(v.aval.shape)}
     known = _known_values(graph, fixed, values, zeros)
     for eqn, atom in joins:
-        if np.any(np.nan_to_num(atom.value if isinstance(atom, Literal) else known.get(atom, 0))):
+        value = atom.value if isinstance(atom, Literal) else known.get(atom, 0)
+        if np.any(np.nan_to_num(value) if eqn is not None and eqn.primitive.family == "control" else value):
             raise _offset_error(eqn, staged)
     constants = [r.constant for r in staged.results if r.aval is None and isinstance(r.constant, (np.ndarray, np.generic, float, complex))]
     if any(np.any(c) for c in constants):

@@ -24,11 +24,15 @@ from functx.source import function_source
 from functx.trace import Trace, dataless, type_of_value
 from functx.transforms.staging import stage
 
-# The modules whose functions do nothing but compute, and builtin functions that do more.
-_PURE = {"builtins", "cmath", "functools", "functx", "itertools", "math", "numpy", "operator", "scipy"}
-_NOT_PURE = {"__import__", "breakpoint", "exec", "eval", "input", "open", "print"}
+# The modules whose functions do nothing but compute, and names of those that do more, wherever they come from.
+_PURE = {"cmath", "functools", "functx", "itertools", "math", "numpy", "operator", "scipy"}
+_NOT_PURE = {
+    "__import__", "breakpoint", "delattr", "dump", "dumps", "eval", "exec", "fromfile", "input", "load", "memmap", "open", "print",
+    "random", "save", "savetxt", "savez", "savez_compressed", "seed", "setattr", "tofile",
+}  # fmt: skip
 _KEPT = 512  # functions whose types are remembered
 
+_NUMPY_FUNCTION = type(np.sum)
 _NEEDS_VALUES, _UNASKED = object(), object()
 
 _told: dict[Any, Any] = {}  # what is told; None: cannot be; or that it needs values
@@ -86,19 +90,18 @@ def _traced(kind: str, f: Callable[..., Any], tree: Any, avals: Sequence[Abstrac
 
 
 @functools.lru_cache(maxsize=4096)
-def _names(code: CodeType) -> tuple[tuple[str, bool], ...]:
-    """The names that a code object and those inside it look up in their module, and whether their ``random`` is taken."""
-    found: dict[str, bool] = {}
-    steps = list(dis.get_instructions(code))
-    for step, after in zip(steps, [*steps[1:], steps[-1]], strict=True):
-        if step.opname == "IMPORT_NAME":
+def _names(code: CodeType) -> tuple[str, ...]:
+    """The names that a code object and those inside it look up in their module."""
+    found: dict[str, None] = {}
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME" or step.argval in _NOT_PURE:
             raise _Untold
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            found[step.argval] = found.get(step.argval, False) or after.argval == "random"
+            found[step.argval] = None
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            found |= {name: drawn or found.get(name, False) for name, drawn in _names(inner)}
-    return tuple(found.items())
+            found |= dict.fromkeys(_names(inner))
+    return tuple(found)
 
 
 def _root(name: str | None) -> str:
@@ -109,14 +112,9 @@ def _globals(f: FunctionType) -> Iterator[tuple[str, Any]]:
     """What a function of the user's looks up in its module."""
     if _root(f.__module__) in _PURE:
         return
-    for name, drawn in _names(f.__code__):
+    for name in _names(f.__code__):
         if name in f.__globals__:
-            value = f.__globals__[name]
-            if drawn and value is np:  # its draws would change the numbers that come later
-                raise _Untold
-            yield name, value
-        elif name in _NOT_PURE:
-            raise _Untold
+            yield name, f.__globals__[name]
 
 
 def _cells(f: FunctionType) -> Iterator[tuple[int, Any]]:
@@ -130,17 +128,19 @@ def _cells(f: FunctionType) -> Iterator[tuple[int, Any]]:
 
 def _is_plain(value: Any) -> bool:
     """Whether a value is the same in a twin: it does not change, and does nothing to the world."""
-    if value is None or isinstance(value, (bool, str, bytes, type, np.dtype, np.ufunc)):
+    if value is None or isinstance(value, (bool, str, bytes, np.dtype, np.ufunc, _NUMPY_FUNCTION)):
         return True
+    if isinstance(value, type):
+        return _root(value.__module__) in _PURE | {"builtins"}
     if isinstance(value, ModuleType):
         return _root(value.__name__) in _PURE and value is not np.random
-    if isinstance(value, BuiltinFunctionType):
-        return value.__self__ is None or isinstance(value.__self__, ModuleType)
-    return not isinstance(value, FunctionType) and callable(value) and _root(type(value).__module__) in _PURE - {"builtins", "functools"}
+    return isinstance(value, BuiltinFunctionType) and (value.__self__ is None or isinstance(value.__self__, ModuleType))
 
 
-def _essence(value: Any, seen: dict[int, int], constant: bool = False) -> Any:
-    """What a value is made of, for comparison: arrays and numbers are types, but numbers at module level are themselves."""
+def _essence(value: Any, seen: dict[int, tuple[int, Any]], constant: bool = False) -> Any:
+    """What a value is made of, for comparison: arrays and numbers are types, but numbers at module level are themselves. ``seen`` holds
+    what was met, by its id, which is nobody else's as long as it is held.
+    """
     kind = type(value)
     number = isinstance(value, np.generic) or kind in PYTHON_DTYPES
     if isinstance(value, np.ndarray) or (number and kind is not bool and not constant):
@@ -148,8 +148,8 @@ def _essence(value: Any, seen: dict[int, int], constant: bool = False) -> Any:
     if number or _is_plain(value):
         return kind, value
     if id(value) in seen:
-        return seen[id(value)]
-    seen[id(value)] = len(seen)
+        return seen[id(value)][0]
+    seen[id(value)] = len(seen), value
     if kind is FunctionType:
         inner = tuple((k, _essence(v, seen, constant)) for k, v in _cells(value))
         outer = tuple((name, _essence(v, seen, constant=True)) for name, v in _globals(value))

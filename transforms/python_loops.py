@@ -80,14 +80,12 @@ def choose(kind: str, number: int, functions: Sequence[Callable[..., Any]], oper
     if tensors.any_in(trees.leaves(operands)):
         return owned(functions[number](*operands))
     told = [types_of_result(kind, f, operands) for f in functions]
-    avals = joined_branches(kind, functions, told)  # mistakes are found before anything happens
+    joined_branches(kind, functions, told)  # mistakes are found before anything happens
     leaves, tree = trees.flatten(owned(functions[number](*operands)))
     if tensors.any_in(leaves):
         return trees.unflatten(tree, leaves)
-    own, found = told[number], [type_of_value(v) for v in leaves]
-    if own is None or own.tree != tree or [a.shape for a in own.avals] != [a.shape for a in found]:
-        told[number] = Told(tree, found)
-        avals = joined_branches(kind, functions, told)
+    told[number] = Told(tree, [type_of_value(v) for v in leaves])  # what it is counts, not what it was expected to be
+    avals = joined_branches(kind, functions, told)
     return trees.unflatten(tree, list(map(_typed, leaves, avals)))
 
 

@@ -13,7 +13,7 @@ from functx.backends.loops.nodes import Node
 from functx.shapes import Size
 
 NameOf = Callable[[Node], str]
-LAUNCH = "launch_"  # how the names of sizes begin that are chosen at a launch
+LAUNCH = "__launch_"  # how the names of sizes begin that are chosen at a launch
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,8 @@ def coordinates(places: Any, dims: Sequence[int], order: str = "C") -> tuple[Any
 
 
 def check(condition: Any) -> None:
-    """Promise something of sizes: from here on it counts as known, and a call in which it does not hold is an error.
+    """Promise something of sizes: from here on it counts as known, and a call in which it does not hold is an error. Of a size that depends
+    on data it is checked where that is found, also if this line stands in a branch or a loop that does not run.
 
     Args:
       condition: a comparison of sizes (``x[x > 0].shape[0] <= 100``), or a plain bool.
@@ -113,37 +114,51 @@ def _promise(condition: Condition) -> None:
         difference = -difference - 1
     if trace is None or difference.sizes is None:
         raise difference.number_needed(f"whether {condition.text} depends on the size")
-    what = f"functx.check: it does not hold that {condition.text}"
-    trace.emit.promise(size_value(trace.emit, difference), kind=kind, what=what, why="", line=where() or "")
-    difference.sizes.assume(kind, difference.expr)
+    _check(difference, kind, f"functx.check: it does not hold that {condition.text}")
 
 
 def require(size: shapes.Size, least: int, what: str) -> None:
     """Where it depends on data whether a size is at least so great: the compiled function raises a ValueError if it is not."""
     if shapes.at_least(size, least) is None and size.is_found:
-        trace, difference = current_trace(), size - least
-        trace.emit.promise(size_value(trace.emit, difference), kind=">=", what=what, why="", line=where() or "")
-        difference.sizes.assume(">=", difference.expr)
+        _check(size - least, ">=", what)
 
 
 def _agree(a: shapes.Size, b: shapes.Size) -> None:
     """The compiled function checks that two sizes are equal, one of which depends on data; from here on it counts as known."""
-    trace, difference = current_trace(), a - b
+    difference = a - b
     what = f"sizes that depend on data differ: {a} and {b} must be equal here"
-    why = [f"{symbol} is how many elements are selected at {line}" for symbol, line in _origins(trace, difference)]
-    why.append("a size that depends on data is not broadcast where it happens to be 1")
-    trace.emit.promise(size_value(trace.emit, difference), kind="==", what=what, why="; ".join(why), line=where() or "")
-    difference.sizes.assume("==", difference.expr)
+    why = [f"{symbol} is how many elements are selected at {line}" for symbol, line in _origins(_home(difference), difference)]
+    _check(difference, "==", what, "; ".join([*why, "a size that depends on data is not broadcast where it happens to be 1"]))
+
+
+def _check(difference: shapes.Dim, kind: str, what: str, why: str = "") -> None:
+    """The equation that checks what is known of a size from here on. It stands where the size is found, not in a branch or a loop that may
+    never run: what is known is known everywhere.
+    """
+    with _home(difference).resumed():
+        b = current_trace().emit
+        b.promise(size_value(b, difference), kind=kind, what=what, why=why, line=where() or "")
+    difference.sizes.assume(kind, difference.expr)
+
+
+def _home(size: shapes.Dim) -> Trace:
+    """The innermost trace that binds a symbol of a size; the present one where that has ended, and its equations are part of this."""
+    trace = current_trace()
+    while trace is not None and not _binders(trace, size):
+        trace = trace.parent
+    return trace or current_trace()
+
+
+def _binders(trace: Trace, size: shapes.Dim) -> list[Var]:
+    """The results of the selections of a trace that a size speaks of."""
+    found = [var for _, _, var in trace.selections if isinstance(var.aval.shape[0], shapes.Dim)]
+    return [var for var in found if var.aval.shape[0].expr in size.expr.free_symbols]
 
 
 def _origins(trace: Trace, size: shapes.Dim) -> list[tuple[str, str]]:
     """The symbols in a size that this trace has bound, and the lines that did."""
-    found = []
-    for _, _, var in trace.selections:
-        count, eqn = var.aval.shape[0], _producer(trace, var)
-        if isinstance(count, shapes.Dim) and count.expr in size.expr.free_symbols and eqn is not None and eqn.source is not None:
-            found.append((str(count), eqn.source.describe()))
-    return found
+    producers = [(str(var.aval.shape[0]), _producer(trace, var)) for var in _binders(trace, size)]
+    return [(symbol, eqn.source.describe()) for symbol, eqn in producers if eqn is not None and eqn.source is not None]
 
 
 shapes.Dim.agree = staticmethod(_agree)
