@@ -168,3 +168,18 @@ def test_memory_of_unknown_length_for_what_has_no_elements(f):
     for n in (3, 0):
         for got, want in zip(fx.tree.leaves(jitted(x, e, n)), fx.tree.leaves(plain(x, e, n)), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_reshapes_between_sizes_that_are_equal_by_what_was_decided():
+    def f(x):
+        rows = x.reshape(-1).reshape(-1, 3)
+        if rows.shape[0] % 2 == 0:
+            rows[:, 0] = x[:, 1]
+        return rows[:, 1] * 2 if rows.shape[0] > 2 else rows[:, 0]
+
+    jitted = fx.jit(f, backend="cpp", dynamic=True)
+    for n in (4, 3, 6, 2, 1, 8, 5):
+        x = RNG.standard_normal((n, 3))
+        mine, theirs = x.copy(), x.copy()
+        np.testing.assert_array_equal(jitted(mine), f(theirs))
+        np.testing.assert_array_equal(mine, theirs)

@@ -245,7 +245,7 @@ def reindex(index: Sequence[Affine], new: Sequence[Size], old: Sequence[Size]) -
         n, m = new[i : i + 1], old[j : j + 1]
         i, j = i + len(n), j + len(m)
         a, b = n[0] if n else 1, m[0] if m else 1
-        while a != b:
+        while a != b and (i < len(new) or j < len(old)):  # all of one is all of the other, though it be written otherwise
             if j == len(old) or i < len(new) and hint(a) < hint(b):
                 a, n, i = a * new[i], (*n, new[i]), i + 1
             else:
