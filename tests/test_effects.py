@@ -526,6 +526,13 @@ WATCHED = [
     (lambda x: fx.jvp(root, (x,), (x,)), np.array([1.0, -2.0]), fx.debug_nans, "'sqrt' gave nan at index 1, for -2.0", "computed on"),
     (fx.grad(lambda x: root(x).sum()), np.array([1.0, 0.0]), fx.debug_infs, "'div' gave inf at index 1", "derivative"),
     (fx.grad(lambda x: fx.scan(lambda c, v: (c + root(v), None), 0.0, x)[0]), np.array([1.0, 0.0]), fx.debug_infs, "'div'", "derivative"),
+    (
+        fx.grad(lambda x: fx.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, s[1] + root(x[s[0]])), (0, 0.0))[1]),
+        np.array([1.0, 0.0]),
+        fx.debug_infs,
+        "'div'",
+        "derivative",
+    ),
     (fx.grad(lambda x: fx.checkpoint(lambda v: root(v).sum())(x)), np.zeros(2), fx.debug_infs, "'div'", "derivative"),
     (fx.vmap(root), np.array([1.0, -1.0]), fx.debug_nans, "'sqrt'", "computed on"),
 ]
