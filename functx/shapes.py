@@ -96,6 +96,8 @@ def _fits(a: Size, b: Size) -> bool:
     if not isinstance(difference, Dim):
         return difference == 0
     answer = decide("==", difference)
+    if answer is None and difference.is_found and at_least(difference, 0) and at_least(0, difference):
+        return True
     if answer is None and not any(same(d, n) for d in (a, b) for n in (0, 1)) and _agree(a, b):
         return True
     if answer is None and difference.sizes is not None and not difference.sizes.is_open and difference.sizes.present:

@@ -116,7 +116,7 @@ class Sizes:
             return True if any(k == ">=" and (expr - e).is_nonnegative for k, e in self.conditions) else None
         if low > 0 or high < 0:
             return False
-        if low == high == 0 or ("==", expr) in self.conditions:
+        if ("==", expr) in self.conditions:
             return True
         return False if ("!=", expr) in self.conditions or expr.is_zero is False else None
 
@@ -134,6 +134,8 @@ class Sizes:
             else:
                 high = math.floor(edge) if high is None else min(high, math.floor(edge))
             self.ranges[symbol] = (low, high)
+            if low == high:
+                self._pin(symbol - low, source)
             return
         self.conditions[kind, expr] = source
 

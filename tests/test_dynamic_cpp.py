@@ -183,3 +183,19 @@ def test_reshapes_between_sizes_that_are_equal_by_what_was_decided():
         mine, theirs = x.copy(), x.copy()
         np.testing.assert_array_equal(jitted(mine), f(theirs))
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_selections_from_an_axis_that_turns_out_to_be_empty():
+    """It is found to be so by a decision that comes later; other arrays without elements do not share loops with it."""
+
+    def f(x, y):
+        chosen = x[x > 0.7][:2].sum()
+        summed = np.cumsum(x)
+        y[:, 0] = summed
+        return chosen, summed * 2 if x.shape[0] == 0 else summed, y
+
+    jitted = fx.jit(f, backend="cpp", dynamic=True)
+    for n in (0, 3, 0, 5):
+        x, y = np.ones(n), np.ones((n, 3))
+        for got, want in zip(fx.tree.leaves(jitted(x, y.copy())), fx.tree.leaves(f(x, y.copy())), strict=True):
+            np.testing.assert_array_equal(got, want)
