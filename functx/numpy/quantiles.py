@@ -25,7 +25,8 @@ def _sorted_last(h: Tracer, axis: Any) -> tuple[Tracer, tuple[int, ...]]:
         return sort(h[..., None]), axes
     kept = [i for i in range(h.aval.ndim) if i not in axes]
     length = shapes.size(h.aval.shape[i] for i in axes)
-    return sort(reshape(transpose(h, [*kept, *axes]), (*(h.aval.shape[i] for i in kept), length), copy=True)), axes
+    found = any(isinstance(d, shapes.Dim) and d.is_found for d in h.aval.shape)  # then it depends on data whether a view can be had
+    return sort(reshape(transpose(h, [*kept, *axes]), (*(h.aval.shape[i] for i in kept), length), copy=found or None)), axes
 
 
 def _nan_wins(ordered: Tracer, result: Tracer) -> Any:
