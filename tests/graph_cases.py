@@ -8,6 +8,8 @@ import functx.backends  # noqa: F401  registers the backends
 import functx.ops  # noqa: F401  registers the primitives
 from functx import config
 from functx.backend import get_backend
+from functx.backends.cpp.functions import TWO_OPERANDS
+from functx.backends.cpp.ops import MATH
 from functx.interpret import eval_graph
 from functx.ir import AbstractArray, Input, Output, Var
 from functx.primitive import Emitter
@@ -105,6 +107,36 @@ def special(dtype):
 def apply(b, name, *args):
     """Emit a primitive by name."""
     return getattr(b, name)(*args, **({"tie": "half"} if name in ("max", "min") else {}))
+
+
+ROUNDING = ["floor", "ceil", "trunc", "rint", "signbit"]
+BY_SCIPY = {"erf", "erfc", "lgamma", "erf_inv"}  # in the reference; tests/test_cpp_dtypes.py compares them
+FUNCTIONS = ["sqrt", "logistic", *(name for name in MATH if name not in TWO_OPERANDS and name not in BY_SCIPY)]
+UNARY = ["neg", "sign", "abs", "not_", "stop_gradient", *ROUNDING, *FUNCTIONS]
+BINARY = [
+    *("add", "sub", "mul", "mul_zero", "div", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "xor", "shift_left"),
+    *("shift_right", "floor_divide", "remainder", "fmod", "copysign", "logaddexp", "logaddexp2", *TWO_OPERANDS),
+]
+ONLY_FLOAT = {*FUNCTIONS, *ROUNDING, *TWO_OPERANDS, "div", "copysign", "logaddexp", "logaddexp2"}
+NOT_BOOL = {"neg", "sign", "sub", "floor_divide", "remainder", "fmod", "shift_left", "shift_right"}
+ONLY_DISCRETE = {"and_", "or_", "xor", "not_", "shift_left", "shift_right"}
+
+
+def accepts(name, dtype):
+    if name in ONLY_FLOAT:
+        return dtype.kind == "f"
+    return not (name in NOT_BOOL and dtype.kind == "b") and not (name in ONLY_DISCRETE and dtype.kind == "f")
+
+
+def at_the_edges(dtype):
+    """Every elementwise primitive that takes a dtype, at its edges."""
+    case = Case()
+    left, right = special(dtype)
+    x, y, p = case.input(left), case.input(right), case.input(np.arange(left.size) % 3 == 0)
+    case.output(*(apply(case.b, n, x) for n in UNARY if accepts(n, dtype)))
+    case.output(*(apply(case.b, n, x, y) for n in BINARY if accepts(n, dtype)))
+    case.output(case.b.select(p, x, y))
+    return case
 
 
 def at_line(case, line):

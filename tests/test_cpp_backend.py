@@ -8,10 +8,23 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-from graph_cases import BOOL, DTYPES, F32, F64, I64, SHAPES, Case, apply, at_line, compare, compiled, special, values
+from graph_cases import (
+    BOOL,
+    DTYPES,
+    F32,
+    F64,
+    FUNCTIONS,
+    I64,
+    SHAPES,
+    Case,
+    at_line,
+    at_the_edges,
+    compare,
+    compiled,
+    special,
+    values,
+)
 
-from functx.backends.cpp.functions import TWO_OPERANDS
-from functx.backends.cpp.ops import MATH
 from functx.errors import BackendError, IndexOutOfBoundsError, IntegerOverflowError
 from functx.interpret import eval_graph
 from functx.ir import AbstractArray, Input, Literal, Output, Var
@@ -22,34 +35,10 @@ all_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 # --- elementwise --------------------------------------------------------------------------------------------------------------------------
 
-ROUNDING = ["floor", "ceil", "trunc", "rint", "signbit"]
-BY_SCIPY = {"erf", "erfc", "lgamma", "erf_inv"}  # in the reference; tests/test_cpp_dtypes.py compares them
-FUNCTIONS = ["sqrt", "logistic", *(name for name in MATH if name not in TWO_OPERANDS and name not in BY_SCIPY)]
-UNARY = ["neg", "sign", "abs", "not_", "stop_gradient", *ROUNDING, *FUNCTIONS]
-BINARY = [
-    *("add", "sub", "mul", "mul_zero", "div", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "xor", "shift_left"),
-    *("shift_right", "floor_divide", "remainder", "fmod", "copysign", "logaddexp", "logaddexp2", *TWO_OPERANDS),
-]
-ONLY_FLOAT = {*FUNCTIONS, *ROUNDING, *TWO_OPERANDS, "div", "copysign", "logaddexp", "logaddexp2"}
-NOT_BOOL = {"neg", "sign", "sub", "floor_divide", "remainder", "fmod", "shift_left", "shift_right"}
-ONLY_DISCRETE = {"and_", "or_", "xor", "not_", "shift_left", "shift_right"}
-
-
-def accepts(name, dtype):
-    if name in ONLY_FLOAT:
-        return dtype.kind == "f"
-    return not (name in NOT_BOOL and dtype.kind == "b") and not (name in ONLY_DISCRETE and dtype.kind == "f")
-
 
 @pytest.mark.parametrize("dtype", [*DTYPES, *map(np.dtype, ("i1", "u1", "i2", "u2", "u4", "u8"))], ids=str)
 def test_elementwise_at_the_edges(dtype):
-    case = Case()
-    left, right = special(dtype)
-    x, y, p = case.input(left), case.input(right), case.input(np.arange(left.size) % 3 == 0)
-    case.output(*(apply(case.b, n, x) for n in UNARY if accepts(n, dtype)))
-    case.output(*(apply(case.b, n, x, y) for n in BINARY if accepts(n, dtype)))
-    case.output(case.b.select(p, x, y))
-    case.check(ulp=4)
+    at_the_edges(dtype).check(ulp=4)
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, *map(np.dtype, ("i1", "u1", "i2", "u2", "u4", "u8"))], ids=str)

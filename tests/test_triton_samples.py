@@ -10,11 +10,13 @@ import oracles
 import pytest
 import sample
 import samples
+from graph_cases import at_the_edges, compare, compiled
 from primitive_samples import PRIMITIVE_SAMPLES
 
 import functx as fx
 import functx.numpy as fnp
 from functx.errors import BackendError
+from functx.interpret import eval_graph
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -23,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # NumPy's, about casts and fl
 
 PARTS = 24  # tests that share the rows
 NO_LOWERING = {
-    *("callback", "io_callback", "poisson_sample", "binomial_sample", "log_gamma_sample", "orthonormal_columns", "igamma_slope"),
+    *("poisson_sample", "binomial_sample", "log_gamma_sample", "orthonormal_columns", "igamma_slope"),
 }
 NOT_COMPLEX = {"erf", "erfc", "erfcx", "gamma", "lgamma", "log_ndtr", "polygamma", "cumlogsumexp", "linear_recurrence"}
 NOT_COMPLEX |= {"scatter_max", "scatter_min"}
@@ -76,6 +78,16 @@ def test_primitives(part):
         want = reference(*args)
         for g, w in zip(fx.tree.leaves(got), fx.tree.leaves(want), strict=True):
             np.testing.assert_allclose(np.asarray(g), np.asarray(w), rtol=1e-11, atol=1e-12, err_msg=row.name)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "float16", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float32", "float64"]
+)
+def test_elementwise_at_the_edges(dtype):
+    case = at_the_edges(np.dtype(dtype))
+    got, want = compiled(case.graph(), "triton")(case.args), eval_graph(case.graph(), case.args)
+    for k, (g, w) in enumerate(zip(got, want, strict=True)):
+        compare(np.asarray(g), np.asarray(w), 4, 0.0, f"{dtype}, output {k}")
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from functx.backends.triton.device import apply, copy, failed, fresh, grown, helper, kernel, matrix, number, part, piece, shaped
+from functx.backends.triton.device import apply, copy, failed, fresh, grown, helper, kernel, matrix, number, part, piece, shaped, stop
 from functx.backends.triton.launches import fit, floor_div, floor_mod, greater, is_wide, length_of, smaller, together, warps
 """
 # The same where Triton's interpreter runs the kernels.
@@ -64,7 +64,7 @@ out = max_of(x, y) + libdevice.log1p(libdevice.exp(rest))
 return tl.where(x == y, x + 0.6931471805599453, out)""",
     ),
     "recurrence_of": ("a, x, b, y", "# x, then a step to b * x + y.\nreturn a * b, b * x + y"),
-    "mul_zero": ("x, y", "# Zero times anything is zero.\nreturn tl.where((x == 0) | (y == 0), x * 0 * 0 + 0, x * y)"),
+    "mul_zero": ("x, y", "# Zero times anything is zero.\nreturn tl.where((x == 0) | (y == 0), 0, x * y).to(x.dtype)"),
     "sign_of": ("x", "return tl.where(x != x, x, (x > 0).to(x.dtype) - (x < 0).to(x.dtype))"),
     "quotient_of": (
         "x, y",
