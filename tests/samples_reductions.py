@@ -137,7 +137,7 @@ def _cumulative() -> list[Sample]:
     calls += [
         ("ndarray.cumsum", lambda np, x: x.cumsum() * x[0, 0].cumsum(), (_SIGNED,)),
         ("ndarray.cumprod", lambda np, x: x.cumprod(1), (_SIGNED,)),
-        ("np.cumsum", lambda np, x: np.cumsum(x, 1, dtype=np.float32, out=np.zeros_like(x, dtype=np.float64)), (_X,), False),
+        ("np.cumsum", lambda np, x: np.cumsum(np.rint(x * 8), 1, dtype=np.float32, out=np.zeros_like(x, dtype=np.float64)), (_X,), False),
         ("np.nancumsum", lambda np, x: np.nancumsum(_holes(np, x), 1) + np.nancumprod(_holes(np, x), 0), (_X,)),
         ("np.cumulative_sum", lambda np, x: np.cumulative_sum(x, axis=1, include_initial=True), (_X,)),
         ("np.cumulative_sum", lambda np, x: np.cumulative_sum(x[0]) + np.cumulative_sum(x[0, 0]), (_X,)),

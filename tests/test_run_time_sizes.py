@@ -68,21 +68,19 @@ def drawn(rng, shape, sizes):
     return rng.standard_normal([sizes[str(d)] if isinstance(d, Dim) else d for d in shape])
 
 
-@pytest.fixture(scope="module")
-def together():
-    """All cases as one compiled graph."""
+def all_together(backend):
+    """All cases as one compiled graph, with the shapes of its arguments."""
     specs = [shape for _, shapes in CASES.values() for shape in shapes]
 
     def f(*arrays):
         rest = iter(arrays)
         return [g(*(next(rest) for _ in shapes)) for g, shapes in CASES.values()]
 
-    return compiled(f, specs), specs
+    return compiled(f, specs, backend), specs
 
 
-@pytest.mark.parametrize("a, b", SIZES)
-def test_every_size_gives_what_numpy_gives(together, a, b):
-    executable, specs = together
+def check_all(executable, specs, a, b):
+    """Every case gives what NumPy gives where n is a and m is b."""
     rng = np.random.default_rng(a * 100 + b)
     arrays = [drawn(rng, shape, {"n": a, "m": b}) for shape in specs]
     got, rest = executable(arrays), iter(arrays)
@@ -90,6 +88,16 @@ def test_every_size_gives_what_numpy_gives(together, a, b):
         want = f(*(next(rest) for _ in shapes))
         assert out.shape == want.shape, name
         np.testing.assert_allclose(out, want, rtol=1e-10, atol=1e-10, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def together():
+    return all_together("cpp")
+
+
+@pytest.mark.parametrize("a, b", SIZES)
+def test_every_size_gives_what_numpy_gives(together, a, b):
+    check_all(*together, a, b)
 
 
 def test_gradients_at_every_size():

@@ -7,13 +7,13 @@ import numpy as np
 import oracles
 import pytest
 import samples
-from test_dynamic_cpp import layer, step
+from test_dynamic_cpp import four_calls, layer, step
 from test_dynamic_data import LOSSES, SELECTED
 from test_dynamic_programs import run
 from test_dynamic_rows import check
 from test_found_sizes import PROGRAMS, WRITES, program, writing
 from test_found_sizes import check as check_found
-from test_run_time_sizes import CASES, compiled, drawn, softmax
+from test_run_time_sizes import all_together, check_all, compiled, softmax
 
 import functx as fx
 import functx.numpy as fnp
@@ -39,36 +39,20 @@ def same(g, f, *args, rtol=1e-9, atol=1e-11, what=""):
 
 @pytest.mark.parametrize("f", [layer, step])
 def test_four_calls(f):
-    """Static, symbolic, a hit, the other branch; from then on every size is a hit."""
-    jitted = fx.jit(f, backend="triton")
-    w, b = RNG.standard_normal((32, 8)), RNG.standard_normal(8)
-    compilations = []
-    for size in (128, 256, 512, 32, 33, 64, 65, 1000, 2, 7, 1, 0):
-        same(jitted, f, RNG.standard_normal((size, 32)), w, b, rtol=1e-8)
-        compilations.append(jitted.cache_info().compilations)
-    assert compilations == [1, 2, 2, *([3] * 9)]
+    four_calls(f, "triton")
 
 
 def test_a_training_step_at_any_batch_size():
-    def loss(params, x, y):
-        for w, b in params[:-1]:
-            x = np.maximum(x @ w + b, 0)
-        logits = x @ params[-1][0] + params[-1][1]
-        logits = logits - logits.max(1, keepdims=True)
-        return (np.log(np.exp(logits).sum(1)) - (logits * y).sum(1)).mean()
-
-    def train(params, x, y):
-        value, gradient = fx.value_and_grad(loss)(params, x, y)
-        for (w, b), (dw, db) in zip(params, gradient, strict=True):
-            w -= 0.1 * dw
-            b -= 0.1 * db
+    def train(w, v, x, y):
+        value, slopes = fx.value_and_grad(lambda w, v: ((np.tanh(x @ w) @ v - y) ** 2).mean(), (0, 1))(w, v)
+        w -= 0.1 * slopes[0]
+        v -= 0.1 * slopes[1]
         return value
 
-    params = [(RNG.standard_normal((i, o)), RNG.standard_normal(o)) for i, o in ((6, 9), (9, 4))]
+    w, v = RNG.standard_normal((6, 9)), RNG.standard_normal(9)
     jitted = fx.jit(train, backend="triton")
     for size in (16, 20, 3, 33, 1, 2, 300):
-        x, y = RNG.standard_normal((size, 6)), np.eye(4)[np.arange(size) % 4]
-        same(jitted, fx.jit(train, backend="reference", dynamic=False), params, x, y)
+        same(jitted, fx.jit(train, backend="reference", dynamic=False), w, v, RNG.standard_normal((size, 6)), RNG.standard_normal(size))
     assert jitted.cache_info().compilations <= 3  # a single example broadcasts
 
 
@@ -136,27 +120,17 @@ def test_pieces_cover_a_reduction(count, block, across, programs):
 
 @pytest.fixture(scope="module")
 def together():
-    """All cases as one compiled graph."""
-    specs = [shape for _, shapes in CASES.values() for shape in shapes]
-
-    def f(*arrays):
-        rest = iter(arrays)
-        return [g(*(next(rest) for _ in shapes)) for g, shapes in CASES.values()]
-
-    return compiled(f, specs, "triton"), specs
+    return all_together("triton")
 
 
-@pytest.mark.parametrize("a, b", [(5, 3), (0, 2), (1, 1), (3, 0), (7, 1), (200, 64), (4000, 7)])
-def test_every_size_gives_what_numpy_gives(together, a, b, request):
-    if a > 100 and not request.config.getoption("--long"):
-        pytest.skip("long")
-    executable, specs = together
-    arrays = [drawn(RNG, shape, {"n": a, "m": b}) for shape in specs]
-    got, rest = executable(arrays), iter(arrays)
-    for (name, (f, shapes)), out in zip(CASES.items(), got, strict=True):
-        want = f(*(next(rest) for _ in shapes))
-        assert out.shape == want.shape, name
-        np.testing.assert_allclose(out, want, rtol=1e-10, atol=1e-10, err_msg=name)
+def pytest_generate_tests(metafunc):
+    if "a" in metafunc.fixturenames:
+        large = [(200, 64), (4000, 7)] if metafunc.config.getoption("--long") else []
+        metafunc.parametrize("a, b", [(5, 3), (0, 2), (1, 1), (3, 0), (7, 1), *large])
+
+
+def test_every_size_gives_what_numpy_gives(together, a, b):
+    check_all(*together, a, b)
 
 
 def test_the_text_has_sizes_as_arguments():

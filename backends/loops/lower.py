@@ -14,7 +14,7 @@ from functx.backends.loops.control import bodies, bound_sizes, first_numbers, in
 from functx.backends.loops.nodes import Accumulate, Call, Copy, Kernel, Loop, MatMul, Place, Program, Selection, Sort, Step, Storage
 from functx.backends.loops.plan import Planner
 from functx.backends.loops.roots import Analysis, CallRoot, SortRoot, Target
-from functx.backends.loops.schedule import in_order
+from functx.backends.loops.schedule import in_order, needed
 from functx.backends.loops.sizes import symbols
 from functx.errors import BackendError
 from functx.ir import Graph, Var
@@ -45,7 +45,7 @@ def lower(graph: Graph, target: Target, base: int = 0, known: Known | None = Non
     steps = [(_step(analysis, group, target, begins, inside), group) for group in make_groups(analysis)]
     steps = [(step, group) for step, group in steps if not _is_empty(step)]
     steps += [(Copy(result, source), Group(None, (), [], [])) for result, source in analysis.repeats]
-    steps = in_order(steps, analysis.written)
+    steps = in_order(needed(steps, [*analysis.results, *analysis.binders.values()]), analysis.written)
     constants = [v for v, _ in graph.consts]
     places = _result_places(graph, analysis, known)
     planned, storage, workspace, lives = Planner(steps, [*graph.in_vars, *constants], places, analysis.written, known.called).run()

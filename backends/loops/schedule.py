@@ -1,4 +1,4 @@
-"""The order of steps: what reads an array comes before what overwrites it; otherwise the order stays.
+"""Which steps there are, and their order: what reads an array comes before what overwrites it; otherwise the order stays.
 
 In a program that writes into its inputs what can fail comes first, for a call that fails must leave them as they were. Analysis of
 dependences only: where values live is planned afterwards.
@@ -6,7 +6,7 @@ dependences only: where values live is planned afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from functx.backends.loops.clusters import Group
 from functx.backends.loops.nodes import Copy, Step
@@ -16,6 +16,17 @@ from functx.backends.loops.roots import CheckRoot, StoreRoot
 from functx.ir import Var
 
 Steps = Sequence[tuple[Step, Group]]
+
+
+def needed(steps: Steps, results: Iterable[Var]) -> list[tuple[Step, Group]]:
+    """The steps without those that make nothing for a result: what would read it is empty, and is not a step."""
+    read = set(results)
+    kept = []
+    for step, group in reversed(steps):
+        if can_fail(step) or not read.isdisjoint(writes(step)):
+            read.update(reads(step), _bases(group))
+            kept.append((step, group))
+    return kept[::-1]
 
 
 def in_order(steps: Steps, written: Mapping[Var, Var]) -> list[tuple[Step, Group]]:
