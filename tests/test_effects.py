@@ -3,6 +3,7 @@
 import io
 import re
 from contextlib import redirect_stdout
+from importlib.util import find_spec
 
 import numpy as np
 import oracles
@@ -11,7 +12,7 @@ import pytest
 import functx as fx
 from functx import errors
 
-BACKENDS = ["reference", "cpp"]
+BACKENDS = ["reference", "cpp", *(["triton"] if find_spec("torch") and find_spec("triton") else [])]
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
 
 

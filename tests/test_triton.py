@@ -3,6 +3,7 @@
 import copy
 import re
 
+import ml_dtypes
 import numpy as np
 import oracles
 import pytest
@@ -324,8 +325,28 @@ def test_plans_steps_and_counts():
 
 
 def test_no_lowering():
-    with pytest.raises(BackendError, match=r"(?s)no lowering of 'callback' at f64\[3\].*test_triton.py.*backend='cpp'"):
-        triton(lambda x: fx.pure_callback(np.sin, x, x))(np.ones(3))
+    with pytest.raises(BackendError, match=r"(?s)no lowering of 'poisson_sample' at .*test_triton.py.*backend='cpp'"):
+        triton(lambda x: fx.random.poisson(fx.random.key(0), x, x.shape))(np.ones(3))
+
+
+# --- callbacks ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_callbacks_get_arrays_and_their_results_go_on():
+    seen = []
+
+    def host(x, k):
+        seen.append((type(x), x.dtype.name, k))
+        return np.flip(x) * k
+
+    for dtype in ("float32", "bfloat16", "complex128", "uint16", "bool"):
+        x = np.ones((2, 3)).astype(getattr(ml_dtypes, dtype, dtype))
+        f = triton(lambda x: fx.pure_callback(host, fx.ShapeDtypeStruct(x.shape, x.dtype), x, np.asarray(1, x.dtype)) + x[::-1])
+        oracles.assert_same(f(x), x + x)
+        assert seen[-1][:2] == (np.ndarray, dtype)
+    steps = f.compiled(x)[1].executable.steps
+    assert "reference implementation" in [step.kind for step in steps] and "callback (test_triton.py" in f.code(x)
+    assert torch.equal(f(torch.ones(2, 3, dtype=torch.bool)), torch.ones(2, 3, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("module", ["torch", "triton"])

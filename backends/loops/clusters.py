@@ -96,6 +96,7 @@ class _Placer:
         self.home: dict[Var, int] = {}
         self.check_home: dict[CheckRoot, int] = {}
         self.checks_of: dict[Var, frozenset[CheckRoot]] = {}
+        self.last_effect = -1
         self.last_reader: dict[Var, int] = {}
         self.last_elsewhere: dict[Var, int] = {}  # the last group that reads a variable at other places than its own
 
@@ -168,6 +169,8 @@ class _Placer:
 
     def _place_extern(self, view: View) -> None:
         # Always a new group at the end, so effects keep their order.
+        if isinstance(view.root, CallRoot) and self.analysis.graph.eqns[view.root.eqn].effect:
+            self.last_effect = len(self.groups)
         self._register(view, len(self.groups))
         self.groups.append(Group(None, (), [[view]], [()], reads=view.reads, overwrites=view.overwrites))
 
@@ -184,6 +187,8 @@ class _Placer:
     def _place(self, view: View) -> None:
         ready = max((self.home.get(v, -1) for v in view.reads), default=-1)
         strict = max((self.check_home[c] for c in view.after), default=-1)
+        if isinstance(view.root, CheckRoot):
+            strict = max(strict, self.last_effect)  # effects before a check that fails have happened
         strict = max(strict, self.home.get(view.root.base, -1) if isinstance(view.root, StoreRoot) and view.root.base else -1)
         readers = self.last_elsewhere if isinstance(view.root, StoreRoot) and view.root.whole else self.last_reader
         strict = max([strict, *(readers.get(v, -1) for v in view.overwrites)])

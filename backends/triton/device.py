@@ -75,6 +75,16 @@ def shaped(buffer: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     return buffer.view(tuple(shape))
 
 
+class Stopped(Exception):
+    """A program goes no further, because a check has failed."""
+
+
+def stop(failures: torch.Tensor) -> None:
+    """Go no further where a check has failed. What failed is told by the table."""
+    if failed(failures):
+        raise Stopped
+
+
 def failed(failures: torch.Tensor) -> bool:
     """Whether a check has failed so far; this waits for the device."""
     return bool(failures[0].item())

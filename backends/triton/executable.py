@@ -107,8 +107,11 @@ class TritonExecutable:
         """The steps of the program."""
         from functx.backends.loops.report import steps_of
 
-        steps = steps_of(self._generate().program)
-        return tuple(dataclasses.replace(s, kind="function of PyTorch") if s.kind == "reference implementation" else s for s in steps)
+        def named(step: CompiledStep) -> CompiledStep:
+            is_function = step.kind == "reference implementation" and self._eqns[step.eqns[0]].primitive.family != "callback"
+            return dataclasses.replace(step, kind="function of PyTorch") if is_function else step
+
+        return tuple(map(named, steps_of(self._generate().program)))
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run on one array, or one tensor of a GPU, per input. New values of inputs are left in what was read."""
@@ -172,7 +175,12 @@ class TritonExecutable:
         workspace = torch.empty(max(needed, 1), dtype=torch.uint8, device=device)
         table = self._table(device) if self.code.source.checks else None
         known = [k for k, out in enumerate(outputs) if out is not None]
-        module.run(inputs, outputs, constants, workspace, table and table.memory, self._functions, *([sizes] if sizes else []))
+        try:
+            module.run(inputs, outputs, constants, workspace, table and table.memory, self._functions, *([sizes] if sizes else []))
+        except Exception:
+            if table is not None:  # a check that failed before, for which the program may have stopped
+                table.raise_failure()
+            raise
         if table is not None:
             table.after_call()
         if len(known) == len(outputs):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from functx.backends.triton.host import host_function
 from functx.backends.triton.types import kind, torch_name
 from functx.errors import BackendError, IndexOutOfBoundsError
 from functx.ir import Eqn
@@ -358,7 +359,7 @@ _ORDERED = ("scatter_max", "scatter_min")
 
 
 def function_for(eqn: Eqn) -> Function:
-    """PyTorch's function for an equation.
+    """PyTorch's function for an equation, or what calls back.
 
     Raises:
       BackendError: there is none.
@@ -366,6 +367,8 @@ def function_for(eqn: Eqn) -> Function:
     name = eqn.primitive.name
     if name == "promise":
         return lambda difference: eqn.primitive.evaluate([np.int64(difference.item())], eqn.params)
+    if eqn.primitive.family == "callback":
+        return host_function(eqn)
     if name not in TABLE or name in (*_IN_DOUBLE, *_ORDERED) and kind(eqn.inputs[0].aval.dtype) == "c":
         raise BackendError(
             f"the triton backend has no lowering of '{name}' at {', '.join(str(a.aval) for a in eqn.inputs)}",

@@ -70,16 +70,27 @@ class Source:
 
 def emit(program: Program) -> Source:
     """The source of a program."""
-    shared = _Shared(all_sizes(program.graph), frozenset(input_sizes(program.graph)))
+    shared = _Shared(all_sizes(program.graph), frozenset(input_sizes(program.graph)), _has_checks(program))
     return _ProgramEmitter(program, shared).source()
+
+
+def _has_checks(program: Program) -> bool:
+    return any(
+        isinstance(step, Kernel) and can_fail(step) or isinstance(step, Loop) and any(map(_has_checks, step.bodies.values()))
+        for step in program.steps
+    )
 
 
 @dataclass
 class _Shared:
-    """What the functions of one source have in common. ``told``: the sizes that are known before the call."""
+    """What the functions of one source have in common.
+
+    ``told``: the sizes that are known before the call. ``has_checks``: whether a kernel can fail; ``checks``: whether one can so far.
+    """
 
     sizes: tuple[str, ...]
     told: frozenset[str]
+    has_checks: bool
     functions: dict[str, str] = field(default_factory=dict)  # kernels by the digest of their text
     kernels: list[KernelText] = field(default_factory=list)
     definitions: list[str] = field(default_factory=list)
@@ -276,7 +287,9 @@ class _ProgramEmitter:
 
     def _guard(self, step: Step) -> None:
         """Before a step that knows no table of failures: wait, and go no further where a check has failed."""
-        if self._in_arguments(step) and GUARD not in self.body:
+        if self.shared.has_checks and isinstance(step, Call) and self.program.graph.eqns[step.eqn].effect:
+            self.body.append("stop(failures)")  # also in a loop, which a failed check does not end
+        elif self._in_arguments(step) and GUARD not in self.body:
             self.body.append(GUARD)
 
     def _argument(self, p: Parameter) -> str:
@@ -340,7 +353,8 @@ class _ProgramEmitter:
     def _call(self, step: Call) -> None:
         self._guard(step)
         inputs, outputs = ", ".join(map(self._shaped, step.inputs)), ", ".join(map(self._buffer, step.outputs))
-        self.body.append(f"# {self._describe(step)}: PyTorch's")
+        whose = "Python" if self.program.graph.eqns[step.eqn].primitive.family == "callback" else "PyTorch"
+        self.body.append(f"# {self._describe(step)}: {whose}'s")
         self.body.append(f"apply({self._function(step)}, [{inputs}], [{outputs}])")
 
     def _function(self, step: Call) -> str:
