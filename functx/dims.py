@@ -343,7 +343,7 @@ def at_least(a: Size, b: Size) -> bool | None:
 
 def greater(a: Size, b: Size) -> Size:
     """The greater of two sizes; an expression where it is not known which that is."""
-    return _extreme("Max", a, b, lambda a, b: at_least(a, b))
+    return _extreme("Max", a, b, at_least)
 
 
 def smaller(a: Size, b: Size) -> Size:

@@ -19,6 +19,7 @@ from functx.transforms import outlook
 
 X = np.array([1.0, 2.0, 3.0])
 DOUBLE = [lambda v: v, lambda v: v * 2]
+DTYPE = np.dtype(np.float64)  # what a test changes
 
 
 def chosen(first, second):
@@ -236,10 +237,10 @@ def test_numbers_that_decide_shapes_count(number):
                     f(number(n))
 
 
-def test_what_changed_at_module_level_is_asked_again():
+def test_what_changed_at_module_level_is_asked_again(monkeypatch):
     for dtype in (np.complex64, np.complex128):
-        globals()["DTYPE"] = dtype
-        assert fx.cond(True, lambda v: v, lambda v: v.astype(DTYPE), np.float32(1)).dtype == dtype  # noqa: F821
+        monkeypatch.setitem(globals(), "DTYPE", dtype)
+        assert fx.cond(True, lambda v: v, lambda v: v.astype(DTYPE), np.float32(1)).dtype == dtype
 
 
 def test_recursion_by_choices_ends():

@@ -56,7 +56,9 @@ def test_second_derivatives_of_a_while_loop_with_effects():
         return np.float64(1.0 + k)
 
     def f(x):
-        body = lambda s: (np.sin(s[0]) * fx.io_callback(draw, F8, s[1]) + s[0], s[1] + 1)  # noqa: E731
+        def body(s):
+            return np.sin(s[0]) * fx.io_callback(draw, F8, s[1]) + s[0], s[1] + 1
+
         return fx.while_loop(lambda s: s[1] < 3, body, (x, 0))[0]
 
     def plain(x):

@@ -111,10 +111,14 @@ def test_a_loop_that_is_not_linear_has_none(name):
 
 def test_what_a_linear_loop_closes_over_is_differentiated():
     def f(w):
-        linear = lambda x: fx.scan(lambda c, v: (c * np.sin(w) * v, None), x, W)[0]  # noqa: E731
+        def linear(x):
+            return fx.scan(lambda c, v: (c * np.sin(w) * v, None), x, W)[0]
+
         return (fx.linear_transpose(linear, X)(X)[0] ** 2).sum()
 
-    plain = lambda w: ((X * np.sin(w) ** 4 * np.prod(W, 0)) ** 2).sum()  # noqa: E731
+    def plain(w):
+        return ((X * np.sin(w) ** 4 * np.prod(W, 0)) ** 2).sum()
+
     np.testing.assert_allclose(fx.grad(f)(A[0]), fx.grad(plain)(A[0]), rtol=1e-12)
 
 
