@@ -407,3 +407,22 @@ def test_operands_of_a_bad_product_are_named_through_nested_transforms():
     w = np.ones((5, 2))
     with pytest.raises(ValueError, match=r"argument 'x' is f64\[3,4\]; an array of the surrounding program is f64\[5,2\]"):
         fx.jit(lambda x: fx.grad(lambda x: (x @ w).sum())(x))(np.ones((3, 4)))
+
+
+def test_structures_are_shown_as_python_writes_them():
+    """Containers that do not fit, wherever: no text has the name of a class of another package."""
+    x, pair = np.ones(2), lambda v: (v, v)
+    refused = {
+        "returns {'a': *}": lambda: jit(lambda x: fx.cond(x.sum() > 0, pair, lambda v: {"a": v}, x))(x),
+        "returns (*, *)": lambda: fx.cond(True, lambda: x, lambda: (x, x)),
+        "structure *, and it is (*, *)": lambda: fx.scan(lambda c, _: ((c, c), None), x, None, length=3),
+        "carry of structure * and returns (*, *)": lambda: fx.fori_loop(0, 3, lambda i, c: (c, c), x),
+        "takes * of shapes [(1,)] and returns (*, *)": lambda: fx.associative_scan(lambda a, b: (a, b), x),
+        "structure *, the results have (*, *)": lambda: fx.vjp(pair, x)[1](x),
+        "structure (*, *), the primal *": lambda: fx.jvp(np.sin, (x,), ((x, x),)),
+        "a container, (*, *)": lambda: fx.grad(pair)(1.0),
+    }
+    for part, run in refused.items():
+        text = caught(errors.FunctxError, run)
+        has(text, part)
+        assert "PyTreeSpec" not in text

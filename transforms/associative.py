@@ -47,7 +47,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         outs, out_tree = trees.flatten(fn(trees.unflatten(tree, a), trees.unflatten(tree, b)))
         given, got = ((of, [np.shape(v) for v in vs]) for of, vs in ((tree, a), (out_tree, outs)))
         if given != got:
-            shown = [f"{of} of shapes {sizes}" for of, sizes in (given, got)]
+            shown = [f"{trees.show(of)} of shapes {sizes}" for of, sizes in (given, got)]
             what = f"associative_scan: {function_source(fn)} takes {shown[0]} and returns {shown[1]}"
             raise StructureError(what, where=where(), fix="return what it takes, combined element by element")
         return outs

@@ -250,7 +250,9 @@ class custom_jvp(_CustomRule):  # noqa: N801 - a function in all but implementat
             raise self._error("has a rule that does not return a pair of results and tangents", fix="return out, out_tangent")
         moved = _spread(sub.staged.out_tree, children[1], staged.results[count:])
         if moved is None:
-            raise self._error(f"has a rule whose tangents have structure {children[1]}; the results have {sub.staged.out_tree}")
+            raise self._error(
+                f"has a rule whose tangents have structure {trees.show(children[1])}; the results have {trees.show(sub.staged.out_tree)}"
+            )
         outputs = _matching(self, sub.staged, staged, staged.results[:count], "result")
         outputs += _matching(self, sub.staged, staged, [Result(constant=0.0) if r is None else r for r in moved], "tangent")
         return {"jvp": _Body.of(staged, outputs)}, {}
@@ -322,7 +324,9 @@ class custom_vjp(_CustomRule):  # noqa: N801
             spread = _spread(tree, own, results)
             if spread is None:
                 name = positional_names(sub.f, len(expected))[i]
-                raise self._error(f"has a bwd whose cotangent of argument '{name}' has structure {own}; the argument has {tree}")
+                raise self._error(
+                    f"has a bwd whose cotangent of argument '{name}' has structure {trees.show(own)}; the argument has {trees.show(tree)}"
+                )
             per_leaf += spread
         positions, atoms = [], []
         for result, slot, label in zip(per_leaf, sub.slots, sub.arguments.labels, strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functx import shapes
+from functx import shapes, trees
 from functx.dtypes import PYTHON_DTYPES, is_complex, is_inexact
 from functx.errors import NonScalarLossError, StructureError
 from functx.ir import Literal
@@ -129,7 +129,7 @@ def _loss_output(staged: Staged, has_aux: bool) -> int | None:
         tree = tree.children()[0]
     if not tree.is_leaf():
         raise NonScalarLossError(
-            f"grad of {name}: the result is a container, {tree}",
+            f"grad of {name}: the result is a container, {trees.show(tree)}",
             where=where(),
             why=why,
             fix="return the scalar alone, or the rest as auxiliary data (has_aux=True)",

@@ -67,7 +67,9 @@ def cotangent_leaves(ct: Any, out_tree: Any) -> list[Any]:
     """The leaves of a cotangent that must have the structure of the results; None is zero."""
     leaves = leaves_or_none(out_tree, ct)
     if leaves is None:
-        raise StructureError(f"the cotangent has structure {trees.structure(ct)}, the results have {out_tree}", where=where())
+        raise StructureError(
+            f"the cotangent has structure {trees.show(trees.structure(ct))}, the results have {trees.show(out_tree)}", where=where()
+        )
     return leaves
 
 
@@ -128,6 +130,6 @@ def direction_leaves(primals: Sequence[Any], tangents: Sequence[Any]) -> list[An
             continue
         expected = trees.flatten_with_none(x)
         if structure != expected[1]:
-            raise StructureError(f"the tangent has structure {structure}, the primal {expected[1]}", where=where())
+            raise StructureError(f"the tangent has structure {trees.show(structure)}, the primal {trees.show(expected[1])}", where=where())
         out += [v for v, primal in zip_strict(given, expected[0]) if primal is not None]
     return out

@@ -96,11 +96,8 @@ def joined_branches(kind: str, functions: Sequence[Callable[..., Any]], told: Se
     avals = list(first[1].avals)
     for f, branch in rest:
         if branch.tree != first[1].tree:
-            raise StructureError(
-                f"{kind}: {function_source(first[0])} returns {first[1].tree}, {function_source(f)} returns {branch.tree}",
-                where=where(),
-                fix="return the same structure from all branches",
-            )
+            shown = [f"{function_source(g)} returns {trees.show(tree)}" for g, tree in ((first[0], first[1].tree), (f, branch.tree))]
+            raise StructureError(f"{kind}: {', '.join(shown)}", where=where(), fix="return the same structure from all branches")
         for k, other in enumerate(branch.avals):
             if other.shape != avals[k].shape:
                 what = f"{kind}: result {k} is {avals[k]} in {function_source(first[0])} and {other} in {function_source(f)}"
@@ -188,14 +185,14 @@ def check_data(values: Sequence[Any], what: str) -> None:
 def check_pair(f: Callable[..., Any], tree: Any, parts: Sequence[Any]) -> None:
     """The body of a scan returns a carry like the one that it takes, and a y."""
     if len(parts) != 2 or parts[0] != tree:
-        what = "a pair (carry, y)" if len(parts) != 2 else f"a carry of structure {tree}, and it is {parts[0]}"
+        what = "a pair (carry, y)" if len(parts) != 2 else f"a carry of structure {trees.show(tree)}, and it is {trees.show(parts[0])}"
         raise StructureError(f"scan: {function_source(f)} must return {what}", where=where(), fix="return carry, y (y may be None)")
 
 
 def check_structure(kind: str, f: Callable[..., Any], tree: Any, out_tree: Any) -> None:
     """A body returns the structure that it takes."""
     if out_tree != tree:
-        what = f"{kind}: {function_source(f)} takes a carry of structure {tree} and returns {out_tree}"
+        what = f"{kind}: {function_source(f)} takes a carry of structure {trees.show(tree)} and returns {trees.show(out_tree)}"
         raise StructureError(what, where=where(), fix="return what it takes")
 
 
