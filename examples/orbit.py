@@ -48,12 +48,15 @@ def fly(velocity, days, angles):
     position, velocity = np.copy(planet("earth", 0.0, 0.0)[0]), np.copy(velocity)
     path = np.zeros((STEPS + 1, 2))
     path[0] = position
-    for step in range(STEPS):
-        position += velocity * (dt / 2)
+
+    def leapfrog(step, _):
+        position[:] += velocity * (dt / 2)
         bodies = (planet(name, angles[name], (step + 0.5) * dt)[0] for name in ("mars", "jupiter"))
-        velocity += gravity(position, *bodies) * dt
-        position += velocity * (dt / 2)
+        velocity[:] += gravity(position, *bodies) * dt
+        position[:] += velocity * (dt / 2)
         path[step + 1] = position
+
+    fx.fori_loop(0, STEPS, leapfrog, None)
     return path, velocity
 
 

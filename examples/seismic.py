@@ -37,12 +37,16 @@ def seismogram(speeds):
     courant = np.repeat(speeds, CELLS) * (DT / DX)
     old, now, new = np.zeros(DEPTH), np.zeros(DEPTH), np.zeros(DEPTH)
     record = np.empty((STEPS, len(GEOPHONES)))
-    for step in range(STEPS):
+
+    def leapfrog(step, buffers):
+        old, now, new = buffers
         new[1:-1] = 2 * now[1:-1] - old[1:-1] + courant[1:-1] ** 2 * (now[:-2] - 2 * now[1:-1] + now[2:])
         new[1] += pulse(step * DT)
         new[-1] = now[-2] + (courant[-1] - 1) / (courant[-1] + 1) * (new[-2] - now[-1])
         record[step] = new[GEOPHONES]
-        old, now, new = now, new, old
+        return now, new, old
+
+    fx.fori_loop(0, STEPS, leapfrog, (old, now, new))
     return record
 
 
