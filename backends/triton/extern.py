@@ -280,6 +280,11 @@ def _less(strict: bool) -> Function:
     return less
 
 
+def _orthonormal_columns(x: torch.Tensor) -> torch.Tensor:
+    q, r = torch.linalg.qr(x.float() if x.dtype.itemsize == 2 else x)
+    return q * torch.sgn(r.diagonal(dim1=-2, dim2=-1)).unsqueeze(-2)
+
+
 def _named(*names: str) -> dict[str, Function]:
     return {name: getattr(torch, name) for name in names}
 
@@ -350,6 +355,7 @@ TABLE: dict[str, Function] = {
     "cumprod": lambda x, axis, reverse: x.flip(axis).cumprod(axis).flip(axis) if reverse else x.cumprod(axis),
     "sort": _sort,
     "top_k": _top_k,
+    "orthonormal_columns": _orthonormal_columns,
     "places": lambda mask, count: torch.nonzero(mask).reshape(-1),
     "repeated_places": lambda counts, count: torch.repeat_interleave(counts),
 }  # fmt: skip
