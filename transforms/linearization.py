@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from functx import effects, shapes, trees
+from functx.demand import demand, is_known
 from functx.dtypes import is_inexact
 from functx.errors import NonLinearError, StructureError
 from functx.interpret import eval_eqn
 from functx.ir import AbstractArray, Atom, Eqn, Graph, Input, InRole, Literal, Output, OutRole, Var
 from functx.source import function_source, hides_frames
-from functx.trace import current_trace, where
+from functx.trace import Trace, current_trace, where
 from functx.transforms.arguments import flatten_arguments
 from functx.transforms.boundary import deliver, execute, input_values, wrap
 from functx.transforms.differentiation import has_derivative, stage_differentiated
@@ -113,7 +115,7 @@ def linear_transpose(f: Callable[..., Any], *examples: Any) -> Callable[..., Any
     graph = inline_calls(effects.silent(staged.graph), flags)
     values = input_values(staged, parent)
     linear = _adjoint(graph, flags, staged, values, parent)
-    _refuse_offsets(graph, flags, staged, values)
+    _refuse_offsets(graph, flags, staged, values if parent is None else [_if_known(parent, a) for a in values])
     kinds = [staged.trace.inputs[slot].var.aval.kind for slot in given]
     results, out_tree = staged.results, staged.out_tree
     staged.trace.release()
@@ -154,37 +156,96 @@ def _adjoint(graph: Graph, flags: Sequence[bool], staged: Any, values: Sequence[
 def _refuse_offsets(graph: Graph, flags: Sequence[bool], staged: Any, values: Sequence[Any]) -> None:
     """Refuse a function that adds a constant other than zero: it is linear in the wider sense only, and its transpose would lose it.
 
-    A loop or choice that does is told by what it gives for zeros.
+    A loop or choice that does is told by what it gives for zeros; where that depends on an enclosing trace, by the constants in it.
     """
-    alive = {v for v, flag in zip_strict(graph.in_vars, flags) if flag}
-    fixed: list[Eqn] = []
-    joins: list[tuple[Eqn | None, Atom]] = []
-    at_zero: set[Var] = set()
-    for eqn in graph.eqns:
-        reached = [a in alive for a in eqn.inputs]
-        if not any(reached):
-            fixed.append(eqn)
-            continue
-        if eqn.primitive.family == "control":
-            at_zero.update(a for a in eqn.inputs if a in alive)
-            moved = [v for v, flag in zip_strict(eqn.outputs, moved_outputs(INTERPRETER.emitter(), eqn, reached)) if flag]
-            alive.update(moved)
-            fixed.append(eqn)
-            joins += [(eqn, v) for v in moved]
-            continue
-        alive.update(eqn.outputs)
-        if not eqn.primitive.bilinear:
-            joins += [(eqn, a) for i, (a, flag) in enumerate(zip_strict(eqn.inputs, reached)) if not flag and eqn.primitive.is_linear_in(i)]
-    joins += [(None, graph.outputs[r.value].atom) for r in staged.results if has_tangent(r) and graph.outputs[r.value].atom not in alive]
-    zeros = {v: np.zeros(v.aval.shape, v.aval.dtype) for v in at_zero if shapes.is_static(v.aval.shape)}
-    known = _known_values(graph, fixed, values, zeros)
-    for eqn, atom in joins:
-        value = atom.value if isinstance(atom, Literal) else known.get(atom, 0)
-        if np.any(np.nan_to_num(value) if eqn is not None and eqn.primitive.family == "control" else value):
+    joins = _joins(graph, flags, [r.value for r in staged.results if has_tangent(r)])
+    zeros = {v: np.zeros(v.aval.shape, v.aval.dtype) for v in joins.at_zero if shapes.is_static(v.aval.shape)}
+    known = _known_values(graph, joins.fixed, values, zeros)
+    for eqn, atom in joins.operands:
+        if np.any(_value(atom, known)):
+            raise _offset_error(eqn, staged)
+    for eqn, flags, moved in joins.control:
+        told = [np.nan_to_num(known[v]) for v in moved if v in known]
+        if any(map(np.any, told)) or len(told) < len(moved) and _adds_constants(eqn, flags, moved, known):
             raise _offset_error(eqn, staged)
     constants = [r.constant for r in staged.results if r.aval is None and isinstance(r.constant, (np.ndarray, np.generic, float, complex))]
     if any(np.any(c) for c in constants):
         raise _offset_error(None, staged)
+
+
+def _if_known(parent: Trace, atom: Atom) -> Any:
+    """The value of an atom of the enclosing trace, or what an array that it reads holds now; None if it is not known."""
+    if is_known(parent, atom):
+        return np.asarray(demand(parent, atom))
+    slot = parent.input_of(atom)
+    return slot.array if slot is not None and slot.array is not None and slot.axis is None else None
+
+
+def _value(atom: Atom, known: Mapping[Var, Any]) -> Any:
+    """A value, zero where it is not known."""
+    return atom.value if isinstance(atom, Literal) else known.get(atom, 0)
+
+
+@dataclass
+class _Joins:
+    """Where what depends on flagged inputs of a graph meets what does not.
+
+    Attributes:
+      operands: what is joined to it, with the equation; and results that depend on no flagged input.
+      control: loops and choices with the flags of their operands and the results that depend on these.
+      fixed: the equations of what does not depend on flagged inputs, and ``control``.
+      at_zero: operands of ``control`` that depend on flagged inputs.
+    """
+
+    operands: list[tuple[Eqn | None, Atom]] = field(default_factory=list)
+    control: list[tuple[Eqn, list[bool], list[Var]]] = field(default_factory=list)
+    fixed: list[Eqn] = field(default_factory=list)
+    at_zero: set[Var] = field(default_factory=set)
+
+
+def _joins(graph: Graph, flags: Sequence[bool], results: Iterable[int]) -> _Joins:
+    """The joins of a graph, whose ``results`` (by number) are wanted."""
+    alive = {v for v, flag in zip_strict(graph.in_vars, flags) if flag}
+    joins = _Joins()
+    for eqn in graph.eqns:
+        reached = [a in alive for a in eqn.inputs]
+        if not any(reached):
+            joins.fixed.append(eqn)
+        elif eqn.primitive.family == "control":
+            moved = [v for v, flag in zip_strict(eqn.outputs, moved_outputs(INTERPRETER.emitter(), eqn, reached)) if flag]
+            joins.at_zero.update(a for a in eqn.inputs if a in alive)
+            joins.fixed.append(eqn)
+            joins.control.append((eqn, reached, moved))
+            alive.update(moved)
+        else:
+            alive.update(eqn.outputs)
+            if not eqn.primitive.bilinear:
+                joins.operands += [
+                    (eqn, a) for i, (a, flag) in enumerate(zip_strict(eqn.inputs, reached)) if not flag and eqn.primitive.is_linear_in(i)
+                ]
+    joins.operands += [(None, graph.outputs[k].atom) for k in results if graph.outputs[k].atom not in alive]
+    return joins
+
+
+def _adds_constants(eqn: Eqn, flags: Sequence[bool], moved: Sequence[Var], known: Mapping[Var, Any]) -> bool:
+    """Whether a loop or choice joins a constant other than zero, one that is known, to what depends on flagged operands."""
+    results = [k for k, v in enumerate(eqn.outputs) if v in set(moved)]
+    carries = eqn.params.get("carries", len(eqn.outputs) if eqn.primitive.name == "while" else 0)
+    for name, body in eqn.params.items():
+        if not isinstance(body, Graph) or name == "cond":
+            continue
+        operands, inner = eqn.inputs[len(flags) - len(body.inputs) :], list(flags[len(flags) - len(body.inputs) :])
+        first = eqn.params["consts"] if eqn.primitive.name == "scan" else len(inner) - carries
+        begins = [first + k for k in range(carries) if k in results and not inner[first + k]]
+        for k in begins:
+            inner[k] = True
+        joins = _joins(body, inner, results)
+        given = [_value(a, known) if k < first and (isinstance(a, Literal) or a in known) else None for k, a in enumerate(operands)]
+        inside = _known_values(body, [e for e in joins.fixed if e.primitive.family != "control"], given, {})
+        added = [*(_value(operands[k], known) for k in begins), *(_value(atom, inside) for _, atom in joins.operands)]
+        if any(np.any(np.nan_to_num(value)) for value in added) or any(_adds_constants(*control, inside) for control in joins.control):
+            return True
+    return False
 
 
 def _known_values(graph: Graph, eqns: Sequence[Eqn], values: Sequence[Any], given: Mapping[Var, Any]) -> dict[Var, Any]:
