@@ -301,14 +301,15 @@ class Filling:
         place = next((p for p in ("i", "f") if p in self.filled), None)
         if self.random.random() < 0.4:
             return self.parameter("n")
-        if self.random.random() < 0.15:
+        at = ".at(" in self.line.text  # NumPy's ufunc.at goes wrong where it should broadcast
+        if self.random.random() < 0.15 and not at:
             return self._b()
         where = f"{self.filled['a']}[{self.filled[place]}]" if place else self.filled["a"]
         try:
             shape = np.shape(eval(where, {**self.drawer.values}))
         except Exception:
             return self.parameter("n")
-        fits = _is_shaped if ".at(" in self.line.text else _spreads  # NumPy's ufunc.at goes wrong where it should broadcast
+        fits = _is_shaped if at else _spreads
         fitting = [n for n, v in self.drawer.variables.items() if isinstance(v, (np.ndarray, np.generic)) and fits(v, shape)]
         if not fitting:
             return self.parameter("n")
