@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from functx import trees
+from functx.dims import Condition, Dim
 from functx.dtypes import PYTHON_DTYPES, Kind, is_inexact
 from functx.errors import CallbackError
+from functx.numpy import promote
 from functx.ops import callback
 from functx.primitive import Primitive
 from functx.source import hides_frames
@@ -78,7 +80,8 @@ def _float_types(args: tuple[Any, ...]) -> Any:
 
 
 def _pure(function: Callable[..., Any], result: Any, args: tuple[Any, ...], vmap_method: str) -> Any:
-    operands, structure = trees.flatten(args)
+    leaves, structure = trees.flatten(args)
+    operands = list(map(_as_data, leaves))
     declared, out_structure = trees.flatten(result)
     call = _flat(function, lambda arrays: (trees.unflatten(structure, arrays), {}), out_structure)
     host = callback.HostFunction(function, call, (structure, out_structure))
@@ -123,6 +126,7 @@ def perform(
 ) -> Any:
     """:func:`io_callback`, for a ``function`` that is made of another one, by whose name it goes, and of ``form``."""
     leaves, structure = trees.flatten((args, kwargs))
+    leaves = list(map(_as_data, leaves))
     declared, out_structure = trees.flatten(result)
     kinds = [type_of(v).kind if _is_data(v) else None for v in leaves]
     static = [v if kind is None else None for v, kind in zip(leaves, kinds, strict=True)]
@@ -137,6 +141,12 @@ def perform(
     host = callback.HostFunction(named, call, (form, structure, out_structure, tuple(kinds), known))
     operands = [v for v, kind in zip(leaves, kinds, strict=True) if kind is not None]
     return trees.unflatten(out_structure, _bind(callback.io_callback, operands, {"function": host, "avals": _types(declared)}))
+
+
+def _as_data(value: Any) -> Any:
+    """What a mask selects as an array, a size as a number: both are known when the code runs."""
+    trace = current_trace()
+    return promote.as_handle(trace, value) if trace is not None and isinstance(value, (promote.ArrayLike, Dim, Condition)) else value
 
 
 def _is_data(value: Any) -> bool:

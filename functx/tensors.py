@@ -60,9 +60,20 @@ def as_array(tensor: Any) -> np.ndarray:
             fix="call .cpu() on it, or .to_dense()",
         )
     _refuse_gradients(tensor)
+    if tensor.is_conj() or tensor.is_neg():
+        raise UnsupportedError(
+            "a torch.Tensor that stands for the conjugate or the negative of its memory was given to a jitted function",
+            where=_line(),
+            why="an array is what its memory holds",
+            fix="call .resolve_conj().resolve_neg() on it, which makes a copy",
+        )
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return tensor.numpy()
+    try:
+        return tensor.numpy()
+    except TypeError:
+        what = f"a torch.Tensor of {tensor.dtype} was given to a jitted function"
+        raise UnsupportedError(what, where=_line(), why="NumPy has no such dtype", fix="convert it: .to(dtype), or .dequantize()") from None
 
 
 def _refuse_gradients(tensor: Any) -> None:

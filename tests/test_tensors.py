@@ -60,3 +60,8 @@ def test_what_cannot_be_shared_says_so():
         f(torch.eye(3).to_sparse())
     with pytest.raises(fx.errors.UnsupportedError, match=r"(?s)meta"):
         f(torch.ones(2, device="meta"))
+    for x in (torch.ones(2, dtype=torch.complex64).conj(), torch.ones(2, dtype=torch.complex64).conj().imag):
+        with pytest.raises(fx.errors.UnsupportedError, match=r"(?s)conjugate or the negative.*resolve_conj"):
+            f(x)
+    with pytest.raises(fx.errors.UnsupportedError, match=r"(?s)torch.float8_e4m3fn.*NumPy has no such dtype.*to\(dtype\)"):
+        f(torch.ones(2).to(torch.float8_e4m3fn))

@@ -61,7 +61,8 @@ def bound_sizes(graph: Graph, known: AbstractSet[str]) -> dict[str, int]:
     """The sizes that equations of a graph bind, not counting bodies: by name the number of the equation."""
     found: dict[str, int] = {}
     for number, eqn in enumerate(graph.eqns):
-        for name in sorted(symbols(d for v in eqn.outputs for d in v.aval.shape)):
+        own = eqn.params.get(eqn.primitive.binds)  # also of a loop whose stacks nobody reads
+        for name in sorted(symbols([*(d for v in eqn.outputs for d in v.aval.shape), *([own] if own is not None else [])])):
             if name not in known:
                 found.setdefault(name, number)
     return found

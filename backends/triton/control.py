@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functx.backends.loops.control import carried
 from functx.backends.loops.formulas import size_name
 from functx.backends.loops.nodes import Loop
-from functx.backends.loops.plan import can_fail
 from functx.backends.triton.text import host_text
 from functx.backends.triton.types import number, torch_name
 from functx.ir import Literal, Var
@@ -27,12 +26,14 @@ class Setting:
       buffer: the name of a variable's buffer.
       workspace: the memory of the bodies.
       slots: where the values of sizes are kept, by name.
+      has_checks: whether a kernel of the source can fail: in a loop, before it or around it.
     """
 
     names: Mapping[str, str]
     buffer: Callable[[Var], str]
     workspace: str
     slots: Mapping[str, int]
+    has_checks: bool
 
     def call(self, function: str, inputs: Sequence[str], outputs: Sequence[str]) -> str:
         """A call of the function of a body."""
@@ -82,13 +83,14 @@ def _scan(step: Loop, setting: Setting) -> list[str]:
 
 
 def _while(step: Loop, setting: Setting) -> list[str]:
-    """A loop that leaves stacks lets them grow, and tells how many steps they have."""
+    """A loop that leaves stacks lets them grow, and tells how many steps they have. It ends where a check has failed, in it or before:
+    with values that are not right it may have no end.
+    """
     p = step.equation.params
     conds, consts = p["conds"], p["consts"]
     _, carries = carried(step.equation)
     operands, state = _operands(step, setting), [setting.buffer(v) for v in step.outputs[:carries]]
     stacks = [(setting.buffer(v), _row(v), torch_name(v.aval.dtype)) for v in step.outputs[carries:]]
-    checked = any(can_fail(inner) for body in step.bodies.values() for inner in body.steps)
     rows = [f"piece({name}, step, {row})" for name, row, _ in stacks]
     lines = [
         *_state(step, operands, setting),
@@ -97,7 +99,7 @@ def _while(step: Loop, setting: Setting) -> list[str]:
         *(["step = 0"] if step.binds is not None else []),
         "while True:",
         f"    {setting.call(setting.names['cond'], [*operands[:conds], *state], ['goes_on'])}",
-        f"    if not goes_on.item(){' or failed(failures)' if checked else ''}:",
+        f"    if not goes_on.item(){' or failed(failures)' if setting.has_checks else ''}:",
         "        break",
         *(f"    {name} = grown({name}, (step + 1) * {row})" for name, row, _ in stacks),
         f"    {setting.call(setting.names['graph'], [*operands[conds : conds + consts], *state], [*state, *rows])}",

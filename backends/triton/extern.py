@@ -256,15 +256,16 @@ def _best_place(choose: Function, of_nothing: Callable[..., Any]) -> Function:
     return place
 
 
-def _running(choose: Function) -> Function:
-    """Every intermediate result of a reduction of complex numbers."""
+def _running(combine: Function) -> Function:
+    """Every intermediate result of an associative operation on tuples of complex numbers, of the last of the tuple."""
 
-    def run(x: torch.Tensor, axis: int, reverse: bool) -> torch.Tensor:
-        x, step = (x.flip(axis) if reverse else x).movedim(axis, 0), 1
-        while step < len(x):
-            x, step = torch.cat([x[:step], choose(x[:-step], x[step:])]), 2 * step
-        x = x.movedim(0, axis)
-        return x.flip(axis) if reverse else x
+    def run(*xs: torch.Tensor, axis: int, reverse: bool) -> torch.Tensor:
+        xs, step = tuple((x.flip(axis) if reverse else x).movedim(axis, 0) for x in xs), 1
+        while step < len(xs[0]):
+            joined = combine(*(x[:-step] for x in xs), *(x[step:] for x in xs))
+            xs, step = tuple(torch.cat([x[:step], later]) for x, later in zip(xs, joined, strict=True)), 2 * step
+        out = xs[-1].movedim(0, axis)
+        return out.flip(axis) if reverse else out
 
     return run
 
@@ -311,8 +312,9 @@ TABLE: dict[str, Function] = {
     "reduce_prod": lambda x, axes: _front(x, axes).prod(0),
     "argmax": _best_place(_greatest, np.argmax),
     "argmin": _best_place(_least, np.argmin),
-    "cummax": _running(_greatest),
-    "cummin": _running(_least),
+    "cummax": _running(lambda x, y: [_greatest(x, y)]),
+    "cummin": _running(lambda x, y: [_least(x, y)]),
+    "linear_recurrence": _running(lambda a, x, b, y: (a * b, b * x + y)),
     "lt": _lt,
     "le": _le,
     "gt": lambda x, y: _lt(y, x),

@@ -346,7 +346,7 @@ class _ProgramEmitter:
             names[parameter] = emitter.name
             self.scratch = at_most(self.scratch, emitter.workspace_bytes)
         slots = {name: k for k, name in enumerate(self.shared.sizes)}
-        setting = Setting(names, self._buffer, f"workspace[{host_text(self.arena)}:]", slots)
+        setting = Setting(names, self._buffer, f"workspace[{host_text(self.arena)}:]", slots, self.shared.has_checks)
         lines = loop_lines(step, setting)
         self.body += [f"# {self._describe(step)}", *lines]
 

@@ -46,7 +46,7 @@ class HostFunction(str):
 
 def _checked(function: HostFunction, operands: Sequence[Any], avals: Any) -> list[np.ndarray]:
     """The results of one call, of the types that were declared."""
-    results = [np.asarray(r) for r in function.call(*map(_read_only, operands))]
+    results = [np.array(r) for r in function.call(*map(_read_only, operands))]  # the function may change what it has returned
     name = function.partition("#")[0]
     if len(results) != len(avals):
         raise CallbackError(f"the callback {name} returned {len(results)} arrays where {len(avals)} were declared")
