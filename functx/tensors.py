@@ -60,13 +60,7 @@ def as_array(tensor: Any) -> np.ndarray:
             fix="call .cpu() on it, or .to_dense()",
         )
     _refuse_gradients(tensor)
-    if tensor.is_conj() or tensor.is_neg():
-        raise UnsupportedError(
-            "a torch.Tensor that stands for the conjugate or the negative of its memory was given to a jitted function",
-            where=_line(),
-            why="an array is what its memory holds",
-            fix="call .resolve_conj().resolve_neg() on it, which makes a copy",
-        )
+    _refuse_lazy(tensor)
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     try:
@@ -83,6 +77,16 @@ def _refuse_gradients(tensor: Any) -> None:
             where=_line(),
             why="PyTorch would not see what functx computes with it, and would lose the gradient",
             fix="wrap the function with functx.interop.torch.wrap, or call .detach() on the tensor and differentiate with functx.grad",
+        )
+
+
+def _refuse_lazy(tensor: Any) -> None:
+    if tensor.is_conj() or tensor.is_neg():
+        raise UnsupportedError(
+            "a torch.Tensor that stands for the conjugate or the negative of its memory was given to a jitted function",
+            where=_line(),
+            why="an array is what its memory holds",
+            fix="call .resolve_conj().resolve_neg() on it, which makes a copy",
         )
 
 
@@ -109,6 +113,7 @@ def as_ghost(tensor: Any) -> np.ndarray:
             fix="call .to_dense() on it",
         )
     _refuse_gradients(tensor)
+    _refuse_lazy(tensor)
     dtype = dtype_of(tensor)
     raw = np.dtype(np.uint16) if dtype == ml_dtypes.bfloat16 else dtype
     if tensor.numel() == 0:

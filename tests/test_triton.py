@@ -132,6 +132,41 @@ def statistics(axis):
     return lambda x: (x.sum(axis), x.max(axis), x.min(axis), x.argmax(axis), x.argmin(axis), x.prod(axis), (x * x).mean(axis))
 
 
+def in_place(A, x):
+    s = A.sum(1)
+    x *= s
+    return A * x[:, None]
+
+
+def running_mean(A, m):
+    m *= 0.9
+    m += 0.1 * A.mean(1)
+    return A - m[:, None]
+
+
+def short_rows(A, B):
+    B *= A.sum(1, keepdims=True)
+    return B.sum(1), A * B.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("f, shape", [(in_place, (64,)), (running_mean, (64,)), (short_rows, (64, 3))])
+def test_all_threads_read_before_one_writes(f, shape):
+    """Where a stage has fewer places than the block has threads, each place is held by several of them: the interpreter has one."""
+    for options in ({}, {"dynamic": True}):
+        jitted = fx.jit(f, backend="triton", **options)
+        for columns in (4096, 9000):
+            args = normal(64, columns), normal(*shape)
+            agrees(f, *copy.deepcopy(args), rtol=1e-9, atol=1e-9)
+            text = next(k for k in jitted.code(*args).split("@kernel") if "tl.debug_barrier()" in k)
+            written = re.search(r"tl.debug_barrier\(\)\n +tl.store\((\w+) ", text)[1]
+            assert f"tl.load({written} " in text.partition("tl.debug_barrier()")[0]
+
+    def centred(A):
+        A -= A.mean(1, keepdims=True)
+
+    assert source(centred, normal(64, 4096)).count("tl.debug_barrier()") == 1  # between the stages: each place of a row has its thread
+
+
 @pytest.mark.parametrize("shape, axis", [((7, 33), 1), ((7, 33), 0), ((3, 9000), 1), ((9000, 3), 0), ((30, 2500), 1), ((2, 3, 4), (0, 2))])
 @pytest.mark.parametrize("dtype", ["float64", "int32"])
 def test_reductions(shape, axis, dtype):

@@ -3,6 +3,8 @@
 Their ghosts get addresses where no memory is: whoever looked into one would crash.
 """
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -181,6 +183,9 @@ def test_mixed_devices():
 
 
 def test_what_cannot_be():
+    for x in (torch.ones(1, dtype=torch.complex64).conj(), torch.ones(1, dtype=torch.complex64).conj().imag):
+        with pytest.raises(UnsupportedError, match=r"(?s)conjugate or the negative.*resolve_conj"):
+            fx.jit(lambda x: x * 2)(x)
     with pytest.raises(UnsupportedError, match="requires a gradient"):
         fx.jit(lambda x: x)(torch.ones(2, requires_grad=True))
     with pytest.raises(UnsupportedError, match=r"(?s)sparse.*to_dense"):
@@ -232,47 +237,91 @@ def test_no_memory_left(monkeypatch):
     assert torch.equal(f(x), torch.full((3,), 6.0))
 
 
-def test_failures_are_read_when_they_have_come(monkeypatch):
-    """On a GPU: the count is copied behind the call, and raised by a later one, or by waiting."""
+class Count:
+    """Memory of the host into which a GPU copies that is a call behind."""
+
+    all: ClassVar = []
+
+    def __init__(self):
+        self.here = self.coming = 0
+        Count.all.append(self)
+
+    def copy_(self, count, non_blocking):
+        self.here, self.coming = self.coming, int(count)
+
+    def item(self):
+        return self.here
+
+    def zero_(self):
+        self.here = self.coming = 0
+
+
+class Event:
+    """The end of a call, which is never there already."""
+
+    def record(self):
+        pass
+
+    def query(self):
+        return False
+
+    def synchronize(self):
+        for count in Count.all:
+            count.here = count.coming
+
+
+@pytest.fixture
+def behind(monkeypatch):
+    """A GPU that is a call behind; every program has one table."""
     from functx.backends.triton import failures
+    from functx.backends.triton.executable import TritonExecutable
 
-    class Event:
-        come = False
+    def table(self, device):
+        if device not in self._tables:
+            self._tables[device] = failures.FailureTable(device, self._eqns)
+            self._tables[device]._count = Count()
+        return self._tables[device]
 
-        def record(self):
-            pass
-
-        def query(self):
-            return Event.come
-
-        def synchronize(self):
-            Event.come = True
-
-    def on_gpu(table):
-        table._count = torch.empty(1, dtype=torch.int64)
-        return table
-
+    monkeypatch.setattr(TritonExecutable, "_table", table)
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(failures, "_pending", {})
-    original = failures.FailureTable.__init__
-    monkeypatch.setattr(failures.FailureTable, "__init__", lambda self, *args: (original(self, *args), on_gpu(self))[0])
+
+
+def test_failures_are_read_when_they_have_come(behind):
+    """On a GPU: the count is copied behind the call, and raised by a later one, or by waiting."""
 
     @fx.jit
     def pick(x, i):
         return x[i]
 
-    x = torch.arange(4.0)
+    x, other = torch.arange(4.0), fx.jit(lambda x: x + 1)
     assert pick(x, torch.tensor([1, 9])).shape == (2,)  # the call returns: nobody knows yet
+    assert torch.equal(other(x), x + 1)
     assert torch.equal(pick(x, torch.tensor([1, 2])), torch.tensor([1.0, 2]))
-    Event.come = True
     with pytest.raises(IndexError, match=r"(?s)index 9 is out of bounds.*return x\[i\]"):
-        fx.jit(lambda x: x + 1)(x)
-    assert torch.equal(fx.jit(lambda x: x + 1)(x), x + 1)
-    Event.come = False
-    pick(x, torch.tensor([-5]))
+        other(x)
+    assert torch.equal(other(x), x + 1)
+    pick(x, torch.tensor([-5, 0]))
     with pytest.raises(IndexError, match="index -5"):
         fx.debug.synchronize()
     fx.debug.synchronize()
+
+
+def test_a_host_that_is_always_ahead_gets_the_failure(behind):
+    """The count of the last call has never come; until it is raised, calls change nothing."""
+
+    @fx.jit
+    def add(w, i):
+        w[i] += 1.0
+
+    w = torch.zeros(4)
+    add(w, torch.tensor([1, 7]))
+    with pytest.raises(IndexError, match="index 7"):
+        for _ in range(3):
+            add(w, torch.tensor([1, 2]))
+    assert torch.equal(w, torch.zeros(4))
+    add(w, torch.tensor([1, 2]))
+    assert torch.equal(w, torch.tensor([0.0, 1, 1, 0]))
 
 
 def test_values_that_are_looked_at_lie_on_the_cpu():

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # NumPy's, about casts and fl
 PARTS = 24  # tests that share the rows
 NO_LOWERING = {"poisson_sample", "binomial_sample", "log_gamma_sample", "igamma_slope"}
 NOT_COMPLEX = {"erf", "erfc", "erfcx", "gamma", "lgamma", "log_ndtr", "polygamma", "cumlogsumexp"}
-NOT_COMPLEX |= {"scatter_max", "scatter_min"}
+NOT_COMPLEX |= {"scatter_max", "scatter_min", "scatter_mul"}
 
 
 def is_known(error, dtype):

@@ -60,7 +60,7 @@ class _Shared:
     home: Storage | None
 
 
-def _place(offset: Affine, stage: Stage) -> str:
+def own_place(offset: Affine, stage: Stage) -> str:
     """An offset as text in which the stage's own axes are numbered, so that stages compare."""
     own = {v: LoopVar(f"#{k}", v.size) for k, v in enumerate(stage.axes)}
     return substitute(offset, lambda v: var(own[v]) if v in own else None).key
@@ -227,13 +227,13 @@ class Planner:
         for k, stage in enumerate(step.stages):
             for node in stage.nodes:
                 if isinstance(node, Load):
-                    places.setdefault(node.var, set()).add(_place(node.offset, stage))
+                    places.setdefault(node.var, set()).add(own_place(node.offset, stage))
                     last[node.var] = k
         out: dict[Var, list[Var]] = {}
         for k, stage in enumerate(step.stages):
             for effect in stage.effects:
                 if isinstance(effect, Store) and effect.var not in partial:
-                    where = {_place(effect.offset, stage)}
+                    where = {own_place(effect.offset, stage)}
                     out[effect.var] = [v for v in places if places[v] == where and last[v] <= k]
         return out
 

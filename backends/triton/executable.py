@@ -9,6 +9,7 @@ import linecache
 import threading
 import types
 import warnings
+import weakref
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -47,6 +48,7 @@ def load(text: str, *, interpreted: bool) -> types.ModuleType:
     module = types.ModuleType(name)
     module.__file__ = name
     linecache.cache[name] = len(text), None, text.splitlines(True), name  # where Triton looks for the source of a kernel
+    weakref.finalize(module, linecache.cache.pop, name, None)
     exec(compile(text, name, "exec"), module.__dict__)
     return module
 
@@ -117,7 +119,7 @@ class TritonExecutable:
         """Run on one array, or one tensor of a GPU, per input. New values of inputs are left in what was read."""
         device = next((x.device for x in inputs if isinstance(x, torch.Tensor)), None)
         if device is not None:
-            return self._run_on(device, [_readable(x) for x in inputs])
+            return self._run_on(device, inputs)
         arrays = [_readable_array(x, aval) for x, aval in zip_strict(inputs, self._in_avals)]
         given, sizes = [_tensor(x) for x in arrays], self._sizes(arrays)
         needed, shapes = self._needs(sizes, True)
@@ -132,11 +134,14 @@ class TritonExecutable:
                 fresh[k] = arrays[self.writes[k]] if k in self.writes else np.array(tensors.as_array(x))
         return fresh
 
-    def _run_on(self, device: torch.device, given: list[torch.Tensor]) -> list[torch.Tensor]:
-        """On a device, whose memory holds inputs and results. Nothing has been launched when memory runs out."""
+    def _run_on(self, device: torch.device, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """On a device, whose memory holds inputs and results. Results and the workspace are taken before anything is launched; what comes
+        to need memory later stands before all writes into inputs, as what can fail does.
+        """
         failures.look()
         with _device(device):
             try:
+                given = [x.contiguous() for x in inputs]
                 sizes = self._sizes(given)
                 needed, shapes = self._needs(sizes, device.type == "cpu")
                 outputs = [
@@ -199,12 +204,6 @@ class TritonExecutable:
 
 def _device(device: torch.device) -> Any:
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
-
-
-def _readable(x: torch.Tensor) -> torch.Tensor:
-    """The tensor itself if generated code can read it, else a contiguous copy."""
-    plain = x.resolve_conj().resolve_neg() if x.is_complex() else x
-    return plain.contiguous()
 
 
 def _readable_array(x: Any, aval: AbstractArray) -> np.ndarray:

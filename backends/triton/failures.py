@@ -2,12 +2,13 @@
 
 A table holds a count and, for the first failing blocks, check, place, value, axis and its size. Programs without checks have none. In the
 interpreter it is read at the end of the call. On a GPU reading would wait for everything launched before, so the count is copied to the
-host behind the call, and looked at, once it has come, when the next compiled function is called on a GPU, or by
+host behind the call, and looked at, once it has come, when a compiled function is called on a GPU, or by
 ``functx.debug.synchronize()``, which waits for it. Until then calls of the program that failed leave their arguments as they are.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import torch
@@ -26,7 +27,9 @@ class FailureTable:
     def __init__(self, device: torch.device, eqns: Sequence[Eqn]):
         self.memory = torch.zeros(1 + 5 * ROWS, dtype=torch.int64, device=device)
         self._eqns, self._event = eqns, None
-        self._count = torch.empty(1, dtype=torch.int64, pin_memory=True) if device.type == "cuda" else None
+        on_gpu = device.type == "cuda"
+        self._stream = torch.cuda.current_stream(device) if on_gpu else None
+        self._count = torch.zeros(1, dtype=torch.int64, device="cpu", pin_memory=True) if on_gpu else None
 
     def after_call(self) -> None:
         """Read the table, or have it read later."""
@@ -39,21 +42,25 @@ class FailureTable:
         _pending[id(self)] = self
 
     def look(self, wait: bool) -> None:
-        """Raise a failure, if it is known by now."""
+        """Raise a failure, if it is known by now: also that of a call before the last one, whose count has come already."""
         if wait:
             self._event.synchronize()
-        elif not self._event.query():
-            return
-        del _pending[id(self)]
-        if self._count.item():
+        all_here = wait or self._event.query()
+        failed = bool(self._count.item())
+        if failed or all_here:
+            _pending.pop(id(self), None)
+        if failed:
             self.raise_failure()
 
     def raise_failure(self) -> None:
-        """Raise what the table tells, and empty it."""
-        table = self.memory.tolist()
-        if not table[0]:
-            return
-        self.memory.zero_()
+        """Raise what the table tells, and empty it, after all calls that use it."""
+        with torch.cuda.stream(self._stream) if self._stream is not None else contextlib.nullcontext():
+            table = self.memory.tolist()
+            if not table[0]:
+                return
+            self.memory.zero_()
+        if self._count is not None:
+            self._count.zero_()
         number, _, value, axis, size = min(table[1 + 5 * k : 6 + 5 * k] for k in range(min(table[0], ROWS)))
         raise _error(self._eqns[number], value, axis, size)
 

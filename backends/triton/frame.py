@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from functx.backends.loops.affine import Affine, LoopVar, substitute, var
-from functx.backends.loops.nodes import Check, Effect, Kernel, Load, Node, Place, Running, Stage, Storage, Store
+from functx.backends.loops.affine import Affine, LoopVar
+from functx.backends.loops.nodes import Check, Effect, Form, Kernel, Load, Node, Place, Running, Stage, Storage, Store
+from functx.backends.loops.plan import own_place
 from functx.backends.loops.sizes import ceil_div, is_at_least
 from functx.backends.triton.blocks import Choice, Dim, index_bounds, layout
 from functx.backends.triton.launches import is_wide
@@ -309,7 +310,7 @@ class Frame:
                 return False
         elif first is not second:
             return False
-        return _place(source.offset, self.kernel.stages[at]) == _place(node.offset, self.kernel.stages[k])
+        return own_place(source.offset, self.kernel.stages[at]) == own_place(node.offset, self.kernel.stages[k])
 
     def _needs_barrier(self, k: int) -> bool:
         """Whether a stage reads from memory what an earlier one wrote there, or overwrites what an earlier one read."""
@@ -319,6 +320,17 @@ class Frame:
         reads = {self._memory(n.var) for n in here.nodes if isinstance(n, Load) and (k, n.id) not in self.forward}
         writes = {self._memory(e.var) for e in here.effects if not isinstance(e, Check)}
         return bool(written & reads or read & writes or written & writes)
+
+    def _overtakes(self, s: Writing, v: Var) -> bool:
+        """Whether a thread may overwrite what others have still to read at the same place.
+
+        Of a stage with fewer places than the block has threads several threads hold one place: they all read it, and one of them writes.
+        """
+        widest = s.own is not None and all(d is None or d.block == s.own.block for d in self.layout.inner)
+        if self.kernel.form is Form.FLAT or widest:
+            return False
+        reads = {self._memory(n.var) for n in s.stage.nodes if isinstance(n, Load) and (s.number, n.id) not in self.forward}
+        return self._memory(v) in reads - {None}
 
     def _memory(self, v: Var) -> object:
         place = self.storage[v].place
@@ -334,9 +346,3 @@ def place_of(buffer: str, offset: str, more: str = "") -> str:
 
 def bracketed(text: str) -> str:
     return text if text.isidentifier() or text.isdigit() or text.startswith("tl.") else f"({text})"
-
-
-def _place(offset: Affine, stage: Stage) -> str:
-    """An offset as text in which the stage's own axes are numbered, so that stages compare."""
-    own = {v: LoopVar(f"#{k}", v.size) for k, v in enumerate(stage.axes)}
-    return substitute(offset, lambda v: var(own[v]) if v in own else None).key

@@ -277,6 +277,8 @@ class _KernelEmitter(Frame):
             dims |= self._of(s.stage.axes) | frozenset(self.layout.outer)
         place = place_of(buffer, self._offset(s, at, dims))
         mask = self._mask(s, dims, *self._soundness(e.var), *self._inside_of(s, e.var, at))
+        if self._overtakes(s, e.var):
+            self.w.line("tl.debug_barrier()")
         if self.order is not None:
             self._in_order(s, e, place, value, mask)
         elif e.op is not None:

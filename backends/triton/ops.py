@@ -185,7 +185,7 @@ class TritonTarget:
         return name in _STEPS
 
     def multiplies(self, dtype: np.dtype) -> np.dtype | None:
-        """cuBLAS has the floats, those of 16 bits with sums in float32."""
+        """cuBLAS has the floats; those of 16 bits as PyTorch is set (its default may round partial sums)."""
         return dtype if kind(dtype) == "f" else None
 
 

@@ -34,7 +34,7 @@ def part_type(dtype: np.dtype) -> np.dtype:
 
 
 def in_kernels(dtype: np.dtype) -> bool:
-    """Whether kernels compute with the dtype: complex numbers they only move."""
+    """Whether kernels compute with the dtype. Complex numbers are left to PyTorch."""
     return dtypes.is_supported(dtype) and dtypes.name(dtype) in _TRITON
 
 
