@@ -52,6 +52,24 @@ def test_gradients_and_views_with_negative_strides():
     assert torch.equal(fx.jit(lambda x: x[::-1])(x), x.flip(0))
 
 
+def test_transforms_take_tensors_through_jit():
+    def f(x):
+        return (x * x).sum()
+
+    x = torch.arange(3.0)
+    for transform in (fx.grad, fx.value_and_grad, fx.vmap, fx.jacrev, fx.hessian):
+        with pytest.raises(
+            fx.errors.UnsupportedError, match=r"(?s)torch.Tensor, argument 'x'.*test_tensors.py.*fx.jit\(lambda x: fx\.\w+\(f\)"
+        ):
+            transform(f)(x)
+        got = fx.tree.leaves(fx.jit(lambda x, transform=transform: transform(f)(x))(x[:, None]))
+        want = fx.tree.leaves(transform(f)(x[:, None].numpy()))
+        assert all(torch.equal(torch.as_tensor(g), torch.as_tensor(w)) for g, w in zip(got, want, strict=True))
+    for call in (lambda: fx.jvp(f, (x,), (x,)), lambda: fx.vjp(f, x), lambda: fx.linearize(f, x)):
+        with pytest.raises(fx.errors.UnsupportedError, match=r"torch.Tensor, argument 'x'"):
+            call()
+
+
 def test_what_cannot_be_shared_says_so():
     f = fx.jit(lambda x: x + 1)
     with pytest.raises(fx.errors.UnsupportedError, match=r"(?s)requires a gradient.*detach"):

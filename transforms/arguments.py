@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import optree
 
-from functx import trees
-from functx.errors import UnknownOptionError
+from functx import tensors, trees
+from functx.errors import UnknownOptionError, UnsupportedError
 from functx.numpy.promote import ArrayLike
 from functx.source import function_source
 from functx.trace import Tracer, where
 from functx.transforms.staging import is_static
+from functx.util import zip_strict
 
 
 def check_callable(f: Any, transform: str) -> Any:
@@ -70,6 +71,22 @@ def flatten_arguments(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         spans.append(range(len(labels), len(labels) + len(paths)))
         labels += [f"'{name}{path}'" for path in paths]
     return Arguments(leaves, labels, spans[: len(args)], treedef)
+
+
+def refuse_tensors(arguments: Arguments, transform: str) -> None:
+    """Tensors of PyTorch come in through jit, which knows where their memory is and makes results of their kind.
+
+    Raises:
+      UnsupportedError: a leaf is one.
+    """
+    for leaf, label in zip_strict(arguments.leaves, arguments.labels):
+        if tensors.any_in([leaf]):
+            raise UnsupportedError(
+                f"{transform} was called on a torch.Tensor, argument {label}",
+                where=where(),
+                why="tensors are arguments of jitted functions",
+                fix=f"jit the whole: fx.jit(lambda x: fx.{transform}(f)(x)), say; or use its array (x.numpy())",
+            )
 
 
 def positional_names(f: Callable[..., Any], count: int) -> list[str]:

@@ -12,7 +12,7 @@ from functx.errors import IntegerGradientError
 from functx.ir import AbstractArray, Atom, Input, InRole, Literal, Output, OutRole, Var, read
 from functx.source import function_source
 from functx.trace import Trace, Tracer, current_trace, type_of_value, where
-from functx.transforms.arguments import Arguments, is_traced_leaf
+from functx.transforms.arguments import Arguments, is_traced_leaf, refuse_tensors
 from functx.transforms.boundary import wrap
 from functx.transforms.halves import JointGraph, as_joint
 from functx.transforms.interpreter import INTERPRETER
@@ -40,6 +40,7 @@ class Differentiated:
 
 def stage_differentiated(f: Callable[..., Any], transform: str, arguments: Arguments, wanted: set[int]) -> Differentiated:
     """Trace ``f`` with the leaves numbered in ``wanted`` as differentiated inputs."""
+    refuse_tensors(arguments, transform)
     parent = current_trace()
     leaves = lift_leaves(arguments.leaves, parent)
     trace = Trace(function_source(f), transform)
@@ -81,10 +82,11 @@ def counts_as_float(value: Any) -> bool:
     return has_derivative(value) or (is_traced_leaf(value) and _is_python_int(type_of(value)))
 
 
-def wanted_leaves(arguments: Arguments, argnums: Sequence[int]) -> set[int]:
+def wanted_leaves(arguments: Arguments, argnums: Sequence[int], transform: str) -> set[int]:
     """The leaves to differentiate. A Python int that is itself an argument counts as the float it equals, an integer array is refused;
     integer leaves of a container are left out, so that they still work as ints inside.
     """
+    refuse_tensors(arguments, transform)
     wanted: set[int] = set()
     for argnum in argnums:
         span = arguments.spans[argnum]

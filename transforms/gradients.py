@@ -108,7 +108,7 @@ def joint_graph(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
 
 def _joint(f: Callable[..., Any], nums: Sequence[int], has_aux: bool, args: Any, kwargs: Any) -> tuple[Differentiated, JointGraph, Any]:
     arguments = flatten_arguments(f, args, kwargs)
-    d = stage_differentiated(f, "grad", arguments, wanted_leaves(arguments, nums))
+    d = stage_differentiated(f, "grad", arguments, wanted_leaves(arguments, nums, "grad"))
     loss = _loss_output(d.staged, has_aux)
     seeds = [] if loss is None else [(loss, Literal(1, d.staged.graph.outputs[loss].atom.aval.dtype))]
     joint, env = joint_graph_of(d.staged, d.active, seeds)

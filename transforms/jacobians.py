@@ -155,7 +155,7 @@ def _jacobian(
     def jacobian_f(*args: Any, **kwargs: Any) -> Any:
         nums = argument_numbers(argnums, args, f, name)
         arguments = flatten_arguments(f, args, kwargs)
-        d = stage_differentiated(f, name, arguments, wanted_leaves(arguments, nums))
+        d = stage_differentiated(f, name, arguments, wanted_leaves(arguments, nums, name))
         out_tree = primary_tree(d.staged, has_aux)
         results = d.staged.results[: out_tree.num_leaves]
         _check_dtypes(f, name, d, results, holomorphic)

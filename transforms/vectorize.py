@@ -16,7 +16,7 @@ from functx.errors import AxesError, OverlapError
 from functx.ir import AbstractArray, Atom, Graph, InRole, Output, OutRole
 from functx.source import function_source, hides_frames
 from functx.trace import Trace, Tracer, current_trace, dataless, where
-from functx.transforms.arguments import Arguments, check_callable, flatten_arguments, is_traced_leaf
+from functx.transforms.arguments import Arguments, check_callable, flatten_arguments, is_traced_leaf, refuse_tensors
 from functx.transforms.batching import emit_vmap
 from functx.transforms.boundary import execute, input_values, translate, wrap
 from functx.transforms.differentiation import type_of
@@ -145,6 +145,7 @@ def _batch_size(
     f: Any, leaves: Sequence[Any], axes: Sequence[int | None], arguments: Arguments, axis_size: Any
 ) -> tuple[Any, list[int | None]]:
     """The number of lanes, and the axes made non-negative."""
+    refuse_tensors(arguments, "vmap")
     name, mapped = function_source(f), {}
     for i, (leaf, axis, label) in enumerate(zip_strict(leaves, axes, arguments.labels)):
         if axis is None or not is_traced_leaf(leaf):
