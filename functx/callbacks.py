@@ -97,7 +97,8 @@ def io_callback(function: Callable[..., Any], result: Any, *args: Any, **kwargs:
     example after the other then. In the backward pass of a checkpoint or loop it is not called again.
 
     Args:
-      function: any function; it gets arrays of its own, and Python and NumPy scalars where the caller has such.
+      function: any function; it gets arrays of its own (NumPy's, also where the caller has tensors on a GPU: that waits for it), and
+        Python and NumPy scalars where the caller has such. What it writes into arrays that the caller reads may come too late for it.
       result: its results' types: a container of arrays or functx.ShapeDtypeStructs; None for no result.
       args, kwargs: containers of arrays and numbers, and anything else that is the same in every call.
 
