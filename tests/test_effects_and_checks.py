@@ -31,8 +31,11 @@ def test_effects_and_a_check_that_fails(loop, backend):
     jitted(x, np.array([0.0, 1.0, 2.0]))
     assert seen == [4.0] * (3 + (not loop))
     seen.clear()
-    with pytest.raises(errors.IndexOutOfBoundsError, match=r"(?s)index 7 is out of bounds for axis 0 with size 4.*return x \* x\[i"):
+    with pytest.raises(
+        errors.IndexOutOfBoundsError, match=r"(?s)index 7 is out of bounds for axis 0 with size 4.*return x \* x\[i"
+    ) as raised:
         jitted(x, np.array([0.0, 7.0, 2.0]))
+    assert raised.value.__suppress_context__ or raised.value.__context__ is None  # one error, not one during another
     assert seen == [4.0] * 2
     jitted(x, np.array([0.0, 1.0, 2.0]))  # nothing of the failure is left
 

@@ -183,8 +183,10 @@ class TritonExecutable:
         try:
             module.run(inputs, outputs, constants, workspace, table and table.memory, self._functions, *([sizes] if sizes else []))
         except Exception:
-            if table is not None:  # a check that failed before, for which the program may have stopped
-                table.raise_failure()
+            # Whatever ended the program (it stops itself, or a callback raises), a check that failed before comes first; and the table,
+            # which the next call uses too, must be empty.
+            if table is not None and (failure := table.take()) is not None:
+                raise failure from None
             raise
         if table is not None:
             table.after_call()

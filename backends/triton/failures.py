@@ -34,7 +34,7 @@ class FailureTable:
     def after_call(self) -> None:
         """Read the table, or have it read later."""
         if self._count is None:
-            self.raise_failure()
+            self._raise()
             return
         self._count.copy_(self.memory[:1], non_blocking=True)
         self._event = torch.cuda.Event()
@@ -50,19 +50,23 @@ class FailureTable:
         if failed or all_here:
             _pending.pop(id(self), None)
         if failed:
-            self.raise_failure()
+            self._raise()
 
-    def raise_failure(self) -> None:
-        """Raise what the table tells, and empty it, after all calls that use it."""
+    def _raise(self) -> None:
+        if (failure := self.take()) is not None:
+            raise failure
+
+    def take(self) -> Exception | None:
+        """What the table tells after all calls that use it, as an error; it is empty then."""
         with torch.cuda.stream(self._stream) if self._stream is not None else contextlib.nullcontext():
             table = self.memory.tolist()
             if not table[0]:
-                return
+                return None
             self.memory.zero_()
         if self._count is not None:
             self._count.zero_()
         number, _, value, axis, size = min(table[1 + 5 * k : 6 + 5 * k] for k in range(min(table[0], ROWS)))
-        raise _error(self._eqns[number], value, axis, size)
+        return _error(self._eqns[number], value, axis, size)
 
 
 def look(wait: bool = False) -> None:
