@@ -73,3 +73,22 @@ def test_loops_that_add_nothing_are_taken_inside_a_trace():
     want = fx.vjp(lambda u: f(u, W), np.ones(3))[1](np.ones((4, 3)))[0]
     for got in (adjoint(W), fx.jit(adjoint, backend="reference")(W), fx.vmap(adjoint)(np.stack([W, W]))[1]):
         np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_symbolic_sizes_stay_symbolic():
+    """Looking for offsets asks for no size: one trace serves all, and sizes that data decides have none while tracing."""
+
+    def adjoint(w):
+        rows = w[w[:, 0] > 0.3]
+
+        def f(u):
+            moved = fx.scan(lambda c, row: (c * row.sum() + u * row[0], c), u, rows)[0]
+            return moved * rows.shape[0] + np.concatenate([u[1:], u[:1]]) * w.shape[0]
+
+        return fx.linear_transpose(f, w[:, 0] * 1.0)(w[:, 1] * 1.0)[0]
+
+    jitted = fx.jit(adjoint, backend="reference", dynamic=True)
+    for n in (4, 5, 9, 3):
+        w = np.random.default_rng(n).random((n, 3))
+        np.testing.assert_allclose(jitted(w), adjoint(w), rtol=1e-12)
+    assert jitted.cache_info().traces == 1

@@ -249,11 +249,11 @@ def _adds_constants(eqn: Eqn, flags: Sequence[bool], moved: Sequence[Var], known
 
 
 def _known_values(graph: Graph, eqns: Sequence[Eqn], values: Sequence[Any], given: Mapping[Var, Any]) -> dict[Var, Any]:
-    """The values of equations as far as they are known; what depends on an enclosing trace is not."""
+    """The values of equations as far as they are known; what depends on an enclosing trace or on symbolic sizes is not."""
     known: dict[Var, Any] = dict(graph.consts)
     known.update({v: value for v, value in zip_strict(graph.in_vars, values) if isinstance(value, np.ndarray)} | given)
     for eqn in eqns:
-        if eqn.primitive.family != "callback" and all(isinstance(a, Literal) or a in known for a in eqn.inputs):
+        if eqn.primitive.family != "callback" and not eqn.symbolic and all(isinstance(a, Literal) or a in known for a in eqn.inputs):
             known.update(zip_strict(eqn.outputs, eval_eqn(eqn, known)))
     return known
 
